@@ -30,6 +30,11 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
     "": ("setup --dry-run", "status --watch"),
     "setup": ("setup --dry-run", "setup --yes --write-instructions"),
     "init": ("init", "init --graph ~/neo/memory.sqlite"),
+    "graph": ("graph copy ~/old.sqlite ~/new.sqlite", "graph copy ~/graph.sqlite postgresql://me@db.example/wake"),
+    "graph copy": (
+        "graph copy ~/graph.sqlite postgresql://me@db.example/wake",
+        "graph copy postgresql://me@db.example/wake ~/graph.sqlite",
+    ),
     "agent": ("agent list", "agent add @reviewer"),
     "agent add": ("agent add @reviewer", "agent add @me --human"),
     "agent list": ("agent list", "agent list --json"),
@@ -196,9 +201,12 @@ COMMANDS: Final[dict[str, dict[str, CommandPlace]]] = {
         ),
         "update": CommandPlace("graph", "update", "Change a subscription."),
         "unsubscribe": CommandPlace("graph", "unsubscribe", "Remove a subscription."),
+        "sources": CommandPlace("sources", "sources", "List the sources of items, and make their tokens."),
+    },
+    "Many hosts": {
         "hosts": CommandPlace("hosts", "hosts", "Link another host by ssh, and list the links."),
         "relay": CommandPlace("hosts", "relay", "Serve the link of another host; its daemon runs this by ssh."),
-        "sources": CommandPlace("sources", "sources", "List the sources of items, and make their tokens."),
+        "graph": CommandPlace("graph", "graph_group", "Move the graph from one place to another."),
     },
     "Installation": {
         "service": CommandPlace(

@@ -15,7 +15,7 @@ from wake_bridge.cli.context import IDENTITY, CommandContext, IdentityType, Word
 from wake_bridge.config.file import write_first_config
 from wake_bridge.config.settings import Settings, installed_adapters, load_settings_at, matching_rules
 from wake_bridge.control.instance_lock import InstanceLock
-from wake_bridge.domain.errors import OperationFailed, UsageMistake, WakeBridgeError
+from wake_bridge.domain.errors import OperationFailed, RefusedForSafety, UsageMistake, WakeBridgeError
 from wake_bridge.domain.graph_places import SCHEMES, GraphPlace, GraphUrl
 from wake_bridge.domain.names import Identity, Priority, WakePolicy
 from wake_bridge.offline import subscriptions
@@ -122,14 +122,50 @@ def init(run: CommandContext, graph_file: str | None, neo_directory: str | None)
         run.console.warn(f"note: {key} is {settings.graph_path}; set {this} to {graph} in {config} to use this one")
 
 
-def _chosen_place(text: str) -> GraphPlace:
+@click.group("graph")
+def graph_group() -> None:
+    """Move the graph from one place to another."""
+
+
+@graph_group.command("copy")
+@click.argument("source", metavar="FROM")
+@click.argument("target", metavar="TO")
+@pass_run
+def graph_copy(run: CommandContext, source: str, target: str) -> None:
+    """Copy a graph of ours: a file into a PostgreSQL database, or back.
+
+    All or nothing, and compared row by row before it counts. TO is a new file, or an empty database; FROM stays as it is. Log
+    ids are kept, so a daemon goes on from where it stood. Stop the daemons first; then name TO in the configuration.
+    """
+    from wake_bridge.control.graph_lock import daemon_of
+    from wake_bridge.storage.graph.copying import copy_graph
+
+    places = _chosen_place(source, "FROM"), _chosen_place(target, "TO")
+    for place in places:
+        with contextlib.suppress(OSError):
+            if (holder := daemon_of(place)) is not None:
+                raise RefusedForSafety(
+                    f"a daemon serves this graph: {holder}",
+                    str(place),
+                    hint="stop it first: what it writes would be lost",
+                )
+    copied = copy_graph(*places, timestamp_now())
+    key = "graph.url" if isinstance(places[1], GraphUrl) else "graph.path"
+    run.console.object(
+        {"from": str(places[0]), "to": str(places[1]), **copied._asdict()},
+        f"copied and compared: {copied.nodes} nodes, {copied.edges} edges, {copied.log} rows of the log\n"
+        f"next: set {key} to {places[1]}, then start the daemon",
+    )
+
+
+def _chosen_place(text: str, where: str = "--graph") -> GraphPlace:
     """Raises `UsageMistake` for a URL that cannot be taken; nothing of it is told, for it may hold a password."""
     if not text.startswith(SCHEMES):
         return expanded(text).absolute()
     try:
         return GraphUrl(text)
     except ValueError as why:
-        raise UsageMistake(f"the URL {why}", "--graph") from why
+        raise UsageMistake(f"the URL {why}", where) from why
 
 
 @click.group()

@@ -21,7 +21,9 @@ class CursorStatus(StrEnum):
         return self in {CursorStatus.SAME, CursorStatus.PRUNED}
 
 
-def cursor_status(*, cursor: LogId, fingerprint: str, found: str | None, lowest: LogId, highest: LogId) -> CursorStatus:
+def cursor_status(
+    *, cursor: LogId, fingerprint: str, found: str | None, lowest: LogId, highest: LogId, snapshot: str = ""
+) -> CursorStatus:
     """Judge a cursor.
 
     Args:
@@ -30,10 +32,13 @@ def cursor_status(*, cursor: LogId, fingerprint: str, found: str | None, lowest:
         found: what stands there now; None if that row is gone.
         lowest: the lowest log id present; 0 in an empty log.
         highest: the highest log id ever given.
+        snapshot: how far a log was read that is not read by its ids alone; empty for one that is.
     """
     if cursor > highest:
         return CursorStatus.ABOVE_TIP
-    if fingerprint and found is not None and found != fingerprint:
+    # a file that was copied into a server: the row there tells its life before itself
+    was_moved = not snapshot and found is not None and found.endswith(f":{fingerprint}")
+    if fingerprint and found is not None and found != fingerprint and not was_moved:
         return CursorStatus.REPLACED
     first_there = lowest or highest + 1
     return CursorStatus.PRUNED if first_there > cursor + 1 else CursorStatus.SAME

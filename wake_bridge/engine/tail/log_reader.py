@@ -115,6 +115,7 @@ class LogReader:
                 found=found,
                 lowest=bounds.lowest,
                 highest=bounds.highest,
+                snapshot=position.snapshot,
             ),
             page=page,
             with_audience=audiences_of(self._log, page.entries),

@@ -19,6 +19,13 @@ Properties = dict[str, Any]
 REPAIR: Final = "repair or delete that row in the graph"
 """What to do about a row that cannot be read."""
 
+COLUMNS: Final = {
+    "nodes": ("id", "user_id", "data"),
+    "edges": ("id", "user_id", "source", "target", "type", "data"),
+    "graphlog": ("log_id", "entity_id", "entity_type", "event_id", "event_payload"),
+}
+"""The tables of a graph, and of each what its rows hold."""
+
 HEAVIEST: Final = 5.0
 REINFORCEMENT: Final = 0.1
 """What an edge weighs more each time that its ends are linked again, and the most it weighs."""

@@ -55,7 +55,7 @@ _LOOK: Final = f"""
     SELECT wake_bridge.log_life(), %(seen)s::text = '' OR EXISTS (SELECT FROM wake_bridge.graphlog g WHERE {_NEW})
 """
 _WITHOUT_BODY: Final = """
-    CASE {0}.data ->> 'label' WHEN 'MESSAGE' THEN {0}.data #- '{{properties,bodyText}}' ELSE {0}.data END::text
+    CASE {0}.label WHEN 'MESSAGE' THEN {0}.data #- '{{properties,bodyText}}' ELSE {0}.data END::text
 """
 _ROWS: Final = f"""
     SELECT g.log_id, g.entity_type, g.entity_id, g.event_id, g.event_payload::text,
@@ -73,8 +73,8 @@ _RELEVANT: Final = f"""
     CASE g.entity_type
         WHEN 'nodes' THEN CASE
             WHEN n.id IS NULL THEN g.entity_id ^@ 'WAKE_SUB:' OR g.entity_id ^@ '@'
-            WHEN n.data ->> 'label' IN ('WAKE_SUBSCRIPTION', 'AgentIdentity', 'AGENT') THEN true
-            ELSE n.data ->> 'label' = 'MESSAGE' AND jsonb_typeof(n.data #> '{{properties,task}}') = 'object'
+            WHEN n.label IN ('WAKE_SUBSCRIPTION', 'AgentIdentity', 'AGENT') THEN true
+            ELSE n.label = 'MESSAGE' AND jsonb_typeof(n.data #> '{{properties,task}}') = 'object'
         END
         WHEN 'edges' THEN e.type IN ({_EDGE_TYPES})
         ELSE g.entity_type IN ('heartbeat_pulse', 'task_state_changed')
@@ -125,7 +125,7 @@ _LOGGED: Final = """
 """
 _TASKS: Final = """
     SELECT id, (data #- '{properties,bodyText}')::text FROM wake_bridge.nodes
-    WHERE data ->> 'label' = 'MESSAGE' AND data #> '{properties,task}' IS NOT NULL ORDER BY seq
+    WHERE is_task ORDER BY seq
 """
 _STATES: Final = """
     SELECT id, jsonb_build_object('label', data -> 'label', 'properties', jsonb_build_object(
@@ -160,8 +160,7 @@ _PRESENCES: Final = """
     AND data #>> '{properties,lastSeenAt}' >= %s ORDER BY seq
 """
 _RECENT: Final = """
-    SELECT id, data #>> '{properties,sentAt}' FROM wake_bridge.nodes
-    WHERE data ->> 'label' = 'MESSAGE' AND data #>> '{properties,sentAt}' >= %s
+    SELECT id, sent_at FROM wake_bridge.nodes WHERE sent_at >= %s
 """
 
 
@@ -437,7 +436,7 @@ class PostgresGraph:
         return _node(rows[0][0]) if rows else None
 
     def _labelled(self, labels: Sequence[str]) -> list[tuple[str, Stored]]:
-        statement = "SELECT id, data::text FROM wake_bridge.nodes WHERE data ->> 'label' = ANY (%s) ORDER BY seq"
+        statement = "SELECT id, data::text FROM wake_bridge.nodes WHERE label = ANY (%s) ORDER BY seq"
         nodes = ((row[0], _node(row[1])) for row in self._base.rows(statement, (list(labels),)))
         return [(one, node) for one, node in nodes if node]
 

@@ -11,7 +11,7 @@ import os
 import re
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,6 +45,8 @@ CONNECT_LIMIT: Final = 5
 
 STATEMENT_LIMIT: Final = 20.0
 """Seconds after which a statement without an answer is given up, whatever became of the server or of the way to it."""
+
+_AT_ONCE: Final = 1000
 
 Values = Sequence[object] | dict[str, object]
 Rows = list[tuple[Any, ...]]
@@ -118,6 +120,23 @@ class PostgresConnection:
                 self._roll_back()
                 raise
             self.run("COMMIT")
+
+    def stream(self, statement: str) -> Iterator[tuple[Any, ...]]:
+        """The rows of a question a thousand at a time; inside a transaction."""
+        with self._turn, self._translating(), self._opened().cursor("stream") as cursor:
+            cursor.itersize = _AT_ONCE
+            yield from cursor.execute(statement.encode())
+
+    def load(self, statement: str, rows: Iterable[Sequence[object]]) -> None:
+        """Put rows in by `COPY … FROM STDIN`."""
+        with (
+            self._turn,
+            self._translating(),
+            self._opened().cursor() as cursor,
+            cursor.copy(statement.encode()) as copy,
+        ):
+            for row in rows:
+                copy.write_row(row)
 
     def execute_script(self, script: str) -> None:
         """Several statements in one transaction."""
@@ -226,7 +245,7 @@ def explained(error: psycopg.Error, place: GraphUrl) -> SourceError | OperationF
     if isinstance(error, psycopg.DataError):
         return UsageMistake(f"PostgreSQL cannot hold this text: {text}", hint="take out what is no text")
     if state == "42501":
-        return OperationFailed(f"this role may not do that ({text})", where, hint=_HINTS[state])
+        return SourceUnavailable(f"this role may not do that ({text})", where, hint=_HINTS[state])
     if state == "3D000" or state.startswith("28"):
         return SourceUnavailable(f"the server does not let us in ({text})", where, hint=_HINTS.get(state, _GIVE_ONE))
     hint = _HINTS.get(state, _LATER)

@@ -48,7 +48,7 @@ UNMARKED: Final = "IN ('', '0', '0.0', 'false', '[]', '{}')"
 _MAYBE_UNREAD: Final = f"""
     SELECT e.id FROM wake_bridge.edges e JOIN wake_bridge.nodes n ON n.id = e.source
     CROSS JOIN LATERAL (SELECT CASE e.type WHEN 'DELIVERED_TO' THEN e.data ELSE n.data END AS data) carrier
-    WHERE {ADDRESSED} AND n.data ->> 'label' = 'MESSAGE'
+    WHERE {ADDRESSED} AND n.label = 'MESSAGE'
     AND coalesce(carrier.data #>> '{{properties,readAt}}', '') {UNMARKED}
     AND coalesce(carrier.data #>> '{{properties,archivedAt}}', '') {UNMARKED}
     ORDER BY e.seq
@@ -121,7 +121,7 @@ class PostgresReader:
 
     def nodes(self, label: str) -> list[Node]:
         """See `Graph.nodes`."""
-        statement = "SELECT id, data::text FROM wake_bridge.nodes WHERE data ->> 'label' = %s ORDER BY id"
+        statement = "SELECT id, data::text FROM wake_bridge.nodes WHERE label = %s ORDER BY id"
         found = ((row[0], readable(row[1])) for row in self._base.rows(statement, (label,)))
         return [Node(one, label, dict(node.properties)) for one, node in found if isinstance(node, Stored)]
 

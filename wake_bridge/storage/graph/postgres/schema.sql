@@ -22,12 +22,18 @@ CREATE TABLE wake_bridge.nodes (
         CONSTRAINT nodes_data_is_an_object CHECK (jsonb_typeof(data) = 'object'
             AND coalesce(jsonb_typeof(data -> 'properties'), 'object') = 'object')
         CONSTRAINT nodes_data_is_not_too_large CHECK (octet_length(data::text) <= 2097152),
-    seq bigint GENERATED ALWAYS AS IDENTITY
+    seq bigint GENERATED ALWAYS AS IDENTITY,
+    -- columns of their own: under row-level security no index is used for what an operator of jsonb finds
+    label text COLLATE "C" GENERATED ALWAYS AS (data ->> 'label') STORED,
+    sent_at text COLLATE "C" GENERATED ALWAYS AS (
+        CASE data ->> 'label' WHEN 'MESSAGE' THEN data #>> '{properties,sentAt}' END) STORED,
+    is_task boolean GENERATED ALWAYS AS (
+        data ->> 'label' = 'MESSAGE' AND jsonb_typeof(data #> '{properties,task}') <> 'null') STORED,
+    is_shared boolean GENERATED ALWAYS AS (coalesce(data #> '{properties,sharedEntity}' = 'true', false)) STORED
 );
-CREATE INDEX nodes_by_label ON wake_bridge.nodes ((data ->> 'label'), id);
-CREATE INDEX nodes_by_time ON wake_bridge.nodes ((data #>> '{properties,sentAt}')) WHERE data ->> 'label' = 'MESSAGE';
-CREATE INDEX nodes_of_tasks ON wake_bridge.nodes (seq)
-    WHERE data ->> 'label' = 'MESSAGE' AND data #> '{properties,task}' IS NOT NULL;
+CREATE INDEX nodes_by_label ON wake_bridge.nodes (label, id);
+CREATE INDEX nodes_by_time ON wake_bridge.nodes (sent_at) WHERE sent_at IS NOT NULL;
+CREATE INDEX nodes_of_tasks ON wake_bridge.nodes (seq) WHERE is_task;
 
 CREATE TABLE wake_bridge.edges (
     id text COLLATE "C" PRIMARY KEY,
@@ -39,7 +45,8 @@ CREATE TABLE wake_bridge.edges (
         CONSTRAINT edges_data_is_an_object CHECK (jsonb_typeof(data) = 'object'
             AND coalesce(jsonb_typeof(data -> 'properties'), 'object') = 'object')
         CONSTRAINT edges_data_is_not_too_large CHECK (octet_length(data::text) <= 2097152),
-    seq bigint GENERATED ALWAYS AS IDENTITY
+    seq bigint GENERATED ALWAYS AS IDENTITY,
+    is_shared boolean GENERATED ALWAYS AS (coalesce(data #> '{properties,sharedEntity}' = 'true', false)) STORED
 );
 CREATE INDEX edges_by_source ON wake_bridge.edges (source, type);
 CREATE INDEX edges_by_target ON wake_bridge.edges (target, type);
@@ -54,7 +61,8 @@ CREATE TABLE wake_bridge.graphlog (
     entity_type text COLLATE "C" NOT NULL,
     event_id text COLLATE "C",
     event_payload jsonb,
-    user_id text COLLATE "C"
+    user_id text COLLATE "C",
+    is_shared boolean NOT NULL DEFAULT false
 ) PARTITION BY RANGE (logged_at);
 CREATE INDEX graphlog_by_id ON wake_bridge.graphlog (log_id);
 CREATE INDEX graphlog_by_xid ON wake_bridge.graphlog (xid, log_id);
@@ -73,9 +81,11 @@ CREATE FUNCTION wake_bridge.log_change() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF TG_OP = 'DELETE' THEN
-        INSERT INTO wake_bridge.graphlog (entity_id, entity_type, user_id) VALUES (OLD.id, TG_ARGV[0], OLD.user_id);
+        INSERT INTO wake_bridge.graphlog (entity_id, entity_type, user_id, is_shared)
+        VALUES (OLD.id, TG_ARGV[0], OLD.user_id, OLD.is_shared);
     ELSE
-        INSERT INTO wake_bridge.graphlog (entity_id, entity_type, user_id) VALUES (NEW.id, TG_ARGV[0], NEW.user_id);
+        INSERT INTO wake_bridge.graphlog (entity_id, entity_type, user_id, is_shared)
+        VALUES (NEW.id, TG_ARGV[0], NEW.user_id, NEW.is_shared);
     END IF;
     RETURN NULL;
 END $$;
@@ -193,6 +203,167 @@ BEGIN
         END;
         PERFORM wake_bridge.prune();
     END IF;
+END $$;
+
+-- Who may see and write what: readers and writers by userId, daemons all. A login role is given one of these; where they
+-- cannot be made, everybody who may use the tables at all counts as a daemon.
+DO $$
+DECLARE
+    role_name text;
+BEGIN
+    FOREACH role_name IN ARRAY ARRAY['wake_bridge_reader', 'wake_bridge_writer', 'wake_bridge_daemon'] LOOP
+        IF to_regrole(role_name) IS NULL THEN
+            EXECUTE format('CREATE ROLE %I NOLOGIN', role_name);
+        END IF;
+    END LOOP;
+    EXECUTE format('GRANT wake_bridge_daemon TO %I', current_user);
+EXCEPTION WHEN insufficient_privilege OR duplicate_object OR unique_violation THEN
+    RAISE NOTICE 'the roles of wake_bridge were not made: %', SQLERRM;
+END $$;
+
+-- for whom a login role speaks besides the userId that it is named like
+CREATE TABLE wake_bridge.members (
+    role_name text NOT NULL,
+    user_id text COLLATE "C" NOT NULL,
+    PRIMARY KEY (role_name, user_id)
+);
+
+CREATE FUNCTION wake_bridge.is_daemon() RETURNS boolean
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT CASE WHEN to_regrole('wake_bridge_daemon') IS NULL THEN true
+        ELSE pg_has_role(session_user, 'wake_bridge_daemon', 'MEMBER') END
+$$;
+
+-- whether a function of the owner is at work; session_user is still who logged in
+CREATE FUNCTION wake_bridge.is_owner() RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT current_user = (SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = 'wake_bridge.graphlog'::regclass)
+$$;
+
+CREATE FUNCTION wake_bridge.my_users() RETURNS text[]
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT array_append(array_agg(m.user_id COLLATE "C"), session_user::text COLLATE "C")
+    FROM wake_bridge.members m WHERE m.role_name = session_user
+$$;
+
+-- whether a message is mail of this login role: to one of its identities, or to everybody
+CREATE FUNCTION wake_bridge.is_mail_of_mine(message text) RETURNS boolean
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT EXISTS (SELECT FROM wake_bridge.edges e WHERE e.source = message AND e.type IN ('SENT_TO', 'DELIVERED_TO')
+        AND (e.target = 'AGENT:*' OR ltrim(e.target, '@') = ANY (wake_bridge.my_users())))
+$$;
+
+CREATE FUNCTION wake_bridge.is_task_of_mine(task text) RETURNS boolean
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT wake_bridge.is_mail_of_mine(task) OR EXISTS (
+        SELECT FROM wake_bridge.nodes n WHERE n.id = task AND n.user_id = ANY (wake_bridge.my_users()))
+$$;
+
+-- What a policy cannot compare: nobody signs with another one's name, and nobody takes over what is another one's.
+CREATE FUNCTION wake_bridge.check_writer() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    mine text[];
+    sender text;
+BEGIN
+    IF wake_bridge.is_daemon() THEN
+        RETURN NEW;
+    END IF;
+    mine := wake_bridge.my_users();
+    IF TG_OP = 'UPDATE' AND (NEW.id <> OLD.id OR NEW.user_id IS DISTINCT FROM OLD.user_id) THEN
+        RAISE insufficient_privilege USING MESSAGE = 'a row keeps its id and its owner';
+    END IF;
+    IF NEW.data #>> '{properties,userId}' IS DISTINCT FROM NEW.user_id THEN
+        RAISE insufficient_privilege USING MESSAGE = 'userId says another owner than the row';
+    END IF;
+    IF TG_TABLE_NAME = 'edges' THEN
+        IF TG_OP = 'UPDATE' AND (NEW.source <> OLD.source OR NEW.target <> OLD.target OR NEW.type <> OLD.type) THEN
+            RAISE insufficient_privilege USING MESSAGE = 'an edge keeps its ends';
+        END IF;
+        IF NEW.type = 'SENT_BY' AND NOT ltrim(NEW.target, '@') = ANY (mine)
+            OR NEW.type ^@ 'CAN_' AND NOT ltrim(NEW.target, '@') = ANY (mine)
+            OR NEW.type = 'SUBSCRIBES_TO' AND NOT ltrim(NEW.source, '@') = ANY (mine) THEN
+            RAISE insufficient_privilege USING MESSAGE = 'this edge is another identity''s to make';
+        END IF;
+        RETURN NEW;
+    END IF;
+    IF NEW.user_id IS NULL AND coalesce(NEW.data ->> 'label', '') NOT IN ('CONCEPT', 'AgentIdentity') THEN
+        RAISE insufficient_privilege USING MESSAGE = 'only identities and concepts belong to nobody';
+    END IF;
+    sender := coalesce(NEW.data #>> '{properties,from}', NEW.data #>> '{properties,agentIdentity}');
+    IF TG_OP = 'INSERT' AND NEW.data ->> 'label' IN ('MESSAGE', 'WAKE_SUBSCRIPTION')
+        AND (sender IS NULL OR NOT ltrim(sender, '@') = ANY (mine)) THEN
+        RAISE insufficient_privilege USING MESSAGE = 'nobody writes or subscribes in another identity''s name';
+    END IF;
+    IF TG_OP = 'UPDATE' AND (NEW.data -> 'label' IS DISTINCT FROM OLD.data -> 'label'
+        OR NEW.data #> '{properties,from}' IS DISTINCT FROM OLD.data #> '{properties,from}'
+        OR NEW.data #> '{properties,agentIdentity}' IS DISTINCT FROM OLD.data #> '{properties,agentIdentity}'
+        OR (NOT OLD.user_id = ANY (mine) AND (NEW.data #- '{properties,readAt}' #- '{properties,archivedAt}'
+                #- '{properties,task}' #- '{properties,lastModifiedAt}' #- '{properties,taskAssignmentAuthority}')
+            IS DISTINCT FROM (OLD.data #- '{properties,readAt}' #- '{properties,archivedAt}'
+                #- '{properties,task}' #- '{properties,lastModifiedAt}' #- '{properties,taskAssignmentAuthority}'))) THEN
+        RAISE insufficient_privilege USING MESSAGE = 'of another one''s message only its state may be changed';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER node_writer BEFORE INSERT OR UPDATE ON wake_bridge.nodes
+    FOR EACH ROW EXECUTE FUNCTION wake_bridge.check_writer();
+CREATE TRIGGER edge_writer BEFORE INSERT OR UPDATE ON wake_bridge.edges
+    FOR EACH ROW EXECUTE FUNCTION wake_bridge.check_writer();
+
+ALTER TABLE wake_bridge.nodes ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+ALTER TABLE wake_bridge.edges ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+ALTER TABLE wake_bridge.graphlog ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY see ON wake_bridge.nodes FOR SELECT USING (
+    (SELECT wake_bridge.is_daemon()) OR user_id IS NULL OR is_shared OR user_id = ANY ((SELECT wake_bridge.my_users())::text[]));
+CREATE POLICY add ON wake_bridge.nodes FOR INSERT WITH CHECK (
+    (SELECT wake_bridge.is_daemon()) OR user_id IS NULL OR user_id = ANY ((SELECT wake_bridge.my_users())::text[]));
+CREATE POLICY change ON wake_bridge.nodes FOR UPDATE USING (
+    (SELECT wake_bridge.is_daemon()) OR user_id = ANY ((SELECT wake_bridge.my_users())::text[])
+    OR wake_bridge.is_mail_of_mine(id));
+CREATE POLICY remove ON wake_bridge.nodes FOR DELETE USING (
+    (SELECT wake_bridge.is_daemon()) OR user_id = ANY ((SELECT wake_bridge.my_users())::text[]));
+CREATE POLICY see ON wake_bridge.edges FOR SELECT USING (
+    (SELECT wake_bridge.is_daemon()) OR user_id IS NULL OR is_shared OR user_id = ANY ((SELECT wake_bridge.my_users())::text[]));
+CREATE POLICY add ON wake_bridge.edges FOR INSERT WITH CHECK (
+    (SELECT wake_bridge.is_daemon()) OR user_id = ANY ((SELECT wake_bridge.my_users())::text[]));
+CREATE POLICY change ON wake_bridge.edges FOR UPDATE USING (
+    (SELECT wake_bridge.is_daemon()) OR user_id = ANY ((SELECT wake_bridge.my_users())::text[])
+    OR type = 'DELIVERED_TO' AND ltrim(target, '@') = ANY ((SELECT wake_bridge.my_users())::text[]));
+CREATE POLICY remove ON wake_bridge.edges FOR DELETE USING (
+    (SELECT wake_bridge.is_daemon()) OR user_id = ANY ((SELECT wake_bridge.my_users())::text[]));
+CREATE POLICY see ON wake_bridge.graphlog FOR SELECT USING (
+    (SELECT wake_bridge.is_daemon()) OR user_id IS NULL OR is_shared OR user_id = ANY ((SELECT wake_bridge.my_users())::text[]));
+-- what the triggers write, and typed rows of one's own tasks
+CREATE POLICY add ON wake_bridge.graphlog FOR INSERT WITH CHECK (
+    (SELECT wake_bridge.is_daemon()) OR wake_bridge.is_owner()
+    OR entity_type = 'task_state_changed' AND wake_bridge.is_task_of_mine(entity_id));
+CREATE POLICY settle ON wake_bridge.graphlog FOR UPDATE USING (
+    (SELECT wake_bridge.is_daemon()) OR wake_bridge.is_owner());
+CREATE POLICY remove ON wake_bridge.graphlog FOR DELETE USING (
+    (SELECT wake_bridge.is_daemon()) OR wake_bridge.is_owner());
+
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA wake_bridge FROM PUBLIC;
+DO $$
+BEGIN
+    GRANT USAGE ON SCHEMA wake_bridge TO wake_bridge_reader, wake_bridge_writer, wake_bridge_daemon;
+    GRANT SELECT ON wake_bridge.graph, wake_bridge.nodes, wake_bridge.edges, wake_bridge.graphlog
+        TO wake_bridge_reader, wake_bridge_writer, wake_bridge_daemon;
+    GRANT EXECUTE ON FUNCTION wake_bridge.here(), wake_bridge.log_life(), wake_bridge.is_daemon(), wake_bridge.is_owner(),
+        wake_bridge.my_users(),
+        wake_bridge.is_mail_of_mine(text), wake_bridge.is_task_of_mine(text)
+        TO wake_bridge_reader, wake_bridge_writer, wake_bridge_daemon;
+    GRANT INSERT (id, user_id, data), UPDATE (user_id, data), DELETE ON wake_bridge.nodes
+        TO wake_bridge_writer, wake_bridge_daemon;
+    GRANT INSERT (id, user_id, source, target, type, data), UPDATE (user_id, data), DELETE ON wake_bridge.edges
+        TO wake_bridge_writer, wake_bridge_daemon;
+    GRANT INSERT (entity_id, entity_type, event_id, event_payload, user_id) ON wake_bridge.graphlog
+        TO wake_bridge_writer, wake_bridge_daemon;
+    GRANT USAGE ON SEQUENCE wake_bridge.graphlog_ids TO wake_bridge_writer, wake_bridge_daemon;
+    GRANT SELECT ON wake_bridge.cursors TO wake_bridge_daemon;
+    GRANT EXECUTE ON FUNCTION wake_bridge.settle_in(), wake_bridge.note_reader(text, pg_snapshot, bigint)
+        TO wake_bridge_daemon;
+EXCEPTION WHEN undefined_object THEN NULL;
 END $$;
 
 INSERT INTO wake_bridge.graph (schema_version) VALUES (1);

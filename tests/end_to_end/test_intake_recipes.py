@@ -96,7 +96,7 @@ def test_a_git_hook_tells_of_the_last_commit(shell: Shell) -> None:
 
 
 def test_ci_tells_of_a_red_branch_by_curl(shell: Shell) -> None:
-    """The recipe ends with 0 only where the item was taken in."""
+    """The recipe ends with 0 only where the item was taken in; what it is told by is no setting, so commands work beside it."""
     needs("curl")
     home = shell.sandbox
     home.configure('[http]\nlisten = "127.0.0.1:0"\n')
@@ -108,6 +108,7 @@ def test_ci_tells_of_a_red_branch_by_curl(shell: Shell) -> None:
     with pytest.raises(subprocess.CalledProcessError):
         shell.runs(recipe("curl"), **where | {"WAKE_BRIDGE_TOKEN": "wbs_wrong"})
 
+    shell.runs("wake-bridge config check", **where)
     (item,) = shell.items()
     assert (item["text"], item["state"], item["source"]) == ("main is red", "open", "ci")
 

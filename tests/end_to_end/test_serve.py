@@ -320,3 +320,6 @@ def test_where_there_is_no_graph_commands_say_so_and_answer_what_they_can(playgr
     for command in (("inbox", "@far"), ("list",)):
         refused = box.run(*command, expect=4).stderr
         assert "no graph: this daemon takes signed wakes" in refused
+    box.run("init")
+    box.run("agent", "add", "@far")
+    assert box.lines("inbox", "@far") == [], "nothing runs, and by now there is a graph"

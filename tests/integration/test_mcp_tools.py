@@ -359,6 +359,7 @@ def test_items_from_outside_stand_beside_the_mail_and_are_put_into_an_inbox_by_a
 def test_on_a_host_without_a_graph_the_inbox_has_the_items_that_come_there(office: Sandbox) -> None:
     """As the command: where none comes there is no inbox; what needs the graph says so, and the rest works."""
     make_private_directory(office.state_dir)
+    office.graph.unlink()
     settings = office.state_dir / SETTINGS_NAME
     settings.write_text('{"hasGraph": false}')
     settings.chmod(0o600)

@@ -191,7 +191,9 @@ ALIASES: Final[Mapping[str, Key]] = {
 }
 _ADAPTERS: Final = PREFIX + "ADAPTERS_"
 _TEST: Final = PREFIX + "TEST_"
-_NO_SETTINGS: Final = frozenset({CONFIG_VARIABLE, AGENT_VARIABLE})
+_NO_SETTINGS: Final = frozenset({CONFIG_VARIABLE, AGENT_VARIABLE, "WAKE_BRIDGE_URL", "WAKE_BRIDGE_TOKEN"})
+"""The last two are what CI is told by: address and token of a source (docs/intake.md)."""
+
 _HANDED_OVER: Final = ("/dev/", "/proc/")
 """Where a shell puts the pipes of `<(…)`: those have a writer."""
 

@@ -124,11 +124,17 @@ def graph_served_instead(state_dir: Path, graph: GraphPlace) -> GraphPlace | Non
         return None
 
 
-def has_no_graph(state_dir: Path) -> bool:
-    """Whether the daemon that runs in a state directory, or ran there last, takes signed wakes alone; never raises."""
+def has_no_graph(state_dir: Path, graph: GraphPlace) -> bool:
+    """Whether the daemon that runs in a state directory takes in what comes from outside, without a graph; never raises.
+
+    Where none runs the last one counts, unless there is a graph by now.
+    """
     try:
         record = json.loads(read_own_file(state_dir / SETTINGS_NAME))
-        return isinstance(record, dict) and record.get("hasGraph") is False
+        if not isinstance(record, dict) or record.get("hasGraph") is not False:
+            return False
+        is_there = isinstance(graph, GraphUrl) or graph.exists()
+        return not is_there or holder(state_dir) is not None
     except (OSError, ValueError, RecursionError):
         return False
 

@@ -188,4 +188,4 @@ def in_force(
 def where_the_daemon_is(settings: Settings) -> Settings:
     """The settings, with the state directory of the daemon that serves the graph now."""
     state_dir = state_dir_in_use(settings.graph_path, settings.state_dir)
-    return replace(settings, state_dir=state_dir, has_graph=not has_no_graph(state_dir))
+    return replace(settings, state_dir=state_dir, has_graph=not has_no_graph(state_dir, settings.graph_path))

@@ -101,7 +101,7 @@ class Workplace(ABC):
         from wake_bridge.control.serving import has_no_graph
 
         state_dir = self._state_dir_in_use(settings.graph_path, settings.state_dir)
-        return replace(settings, state_dir=state_dir, has_graph=not has_no_graph(state_dir))
+        return replace(settings, state_dir=state_dir, has_graph=not has_no_graph(state_dir, settings.graph_path))
 
     def _state_dir_in_use(self, graph: GraphPlace, configured: Path) -> Path:
         """See `control.serving`; said once where it is not the configured one."""
@@ -126,21 +126,21 @@ class Workplace(ABC):
         """The graph, to look at; a context manager. Raises `SourceError`s."""
         from wake_bridge.storage.graph.opened import open_graph
 
-        self._require_graph(self.settings.state_dir)
+        self._require_graph()
         return open_graph(self.settings.graph_path)
 
     def open_graph_to_write(self, *, foreign: bool) -> WritableGraph:
         """The graph, to write; a context manager. Raises `SourceError`s, and `RefusedForSafety` for a foreign one."""
         from wake_bridge.storage.graph.opened import open_graph_to_write
 
-        self._require_graph(self.settings.state_dir)
+        self._require_graph()
         return open_graph_to_write(self.settings.graph_path, allow_foreign=foreign)
 
     def open_mail(self, *, foreign: bool, marking: bool) -> Graph:
         """The graph as `open_graph` and `open_graph_to_write` (when `marking`) open it, for who reads mail."""
         from wake_bridge.storage.graph.opened import open_graph, open_graph_to_write
 
-        self._require_graph(self.places.state_dir)
+        self._require_graph()
         path = self.places.graph_path
         return open_graph_to_write(path, allow_foreign=foreign) if marking else open_graph(path)
 
@@ -148,17 +148,15 @@ class Workplace(ABC):
         """Whether the daemon here takes in what comes from outside, without a graph."""
         from wake_bridge.control.serving import has_no_graph
 
-        return has_no_graph(self.places.state_dir)
+        return has_no_graph(self.places.state_dir, self.places.graph_path)
 
-    def _require_graph(self, state_dir: Path) -> None:
+    def _require_graph(self) -> None:
         """Raise `SourceMissing` where the daemon takes signed wakes alone."""
-        from wake_bridge.control.serving import has_no_graph
-
-        if has_no_graph(state_dir):
+        if self.has_no_graph():
             from wake_bridge.domain.errors import SourceMissing
             from wake_bridge.domain.signed_wakes import NO_GRAPH, NO_GRAPH_HINT
 
-            raise SourceMissing(NO_GRAPH, str(state_dir), hint=NO_GRAPH_HINT)
+            raise SourceMissing(NO_GRAPH, str(self.places.state_dir), hint=NO_GRAPH_HINT)
 
     def unreached(self, identities: Sequence[Identity]) -> Mapping[Identity, Hold]:
         """Why those of them who cannot be reached now cannot; never fails: whom nobody can tell of is not among them."""

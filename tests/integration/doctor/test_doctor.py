@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from datetime import datetime, timedelta
+from importlib.metadata import entry_points
 from importlib.resources import files
 from pathlib import Path
 from types import SimpleNamespace
@@ -584,9 +585,7 @@ ONLY_WHEN_BROKEN = {"adapters", "adapter stray", *CHANNELS}
 ONLY_WHERE_WANTED = {"MCP server", "signed wakes", "pushes to @a", "hosts", "host devbox"}
 """Checks of what the sound set-up does not have."""
 
-OF_ADAPTERS = {
-    f"adapter {name}" for name in ("claude", "codex", "heartbeat", "mcp", "osascript", "ssh", "tmux", "webhook")
-} | {
+OF_ADAPTERS = {f"adapter {one.name}" for one in entry_points(group="wake_bridge.adapters")} | {
     "codex app-server",
     "osascript",
 }

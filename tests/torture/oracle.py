@@ -61,17 +61,20 @@ def committed(graph: Path, agents: Sequence[Agent]) -> list[tuple[str, str]]:
     return [(source, target) for source, target in rows if target in identities]
 
 
-def reckon(rig: Rig, sent: Sequence[tuple[str, str]] | None = None) -> Found:
+def reckon(rig: Rig, sent: Sequence[tuple[str, str]] | None = None, message_of: Callable[[str], str] = str) -> Found:
     """Compare graph, panes and ledger of a rig.
 
     Args:
         rig: whose agents and ledger.
         sent: messages and recipients; all that the graph holds if not given.
+        message_of: the message that an event of the ledger is about, by its subject.
     """
     submits = {one.identity: Counter(_marks(one)) for one in rig.agents}
     with closing(sqlite3.connect(rig.plain.state_dir / "state.sqlite", timeout=30)) as ledger:
         ledger.row_factory = sqlite3.Row
-        events = {(row["subject_key"], row["identity"]): row for row in ledger.execute("SELECT * FROM wake_event")}
+        events = {
+            (message_of(row["subject_key"]), row["identity"]): row for row in ledger.execute("SELECT * FROM wake_event")
+        }
         deliveries = {row["id"]: row for row in ledger.execute("SELECT * FROM delivery")}
         told: defaultdict[str, list[str]] = defaultdict(list)
         for row in ledger.execute("SELECT delivery_id, event_id FROM delivery_event"):

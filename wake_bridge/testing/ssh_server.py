@@ -85,23 +85,32 @@ class SshServer:
                 raise RuntimeError(f"sshd does not listen:\n{(self._directory / 'sshd.log').read_text()}")
             time.sleep(0.02)
 
-    def reached_from(self, sandbox: Sandbox, *options: str, host: str = HOST) -> None:
+    @property
+    def pid(self) -> int:
+        """The process that listens."""
+        if self._process is None:
+            raise RuntimeError("it does not run")
+        return self._process.pid
+
+    def reached_from(self, sandbox: Sandbox, *options: str, host: str = HOST, port: int | None = None) -> None:
         """Let `ssh devbox` in a sandbox lead here: an `ssh` stands first on its PATH that reads a configuration of its own.
 
         Args:
             sandbox: whose.
             options: further lines of the configuration of ssh.
             host: how the sandbox calls this server.
+            port: where it is reached instead, as through something that can be cut.
         """
+        port = port or self.port
         home = sandbox.home / ".ssh"
         home.mkdir(mode=0o700, exist_ok=True)
         key = " ".join((self._directory / "host_key.pub").read_text(encoding="ascii").split()[:2])
         with (home / "known_hosts").open("a", encoding="ascii") as known:
-            known.write(f"[{self.address}]:{self.port} {key}\n")
+            known.write(f"[{self.address}]:{port} {key}\n")
         lines = [
             f"Host {host}",
             f"HostName {self.address}",
-            f"Port {self.port}",
+            f"Port {port}",
             f"IdentityFile {self._directory}/user_key",
             "IdentitiesOnly yes",
             f"UserKnownHostsFile {home}/known_hosts",

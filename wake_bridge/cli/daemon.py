@@ -72,10 +72,11 @@ def serve(run: CommandContext) -> None:
 
 def _make_first_token(run: CommandContext) -> None:
     """Where nothing may be sent yet: without a token there would be no server."""
+    from wake_bridge.config.hosts import links_into
     from wake_bridge.config.source_tokens import FIRST_SOURCE, SourceTokens, has_source_tokens
 
     settings = run.settings
-    if settings.config.http.senders or has_source_tokens(settings.state_dir):
+    if settings.config.http.senders or has_source_tokens(settings.state_dir) or links_into(settings.state_dir):
         return
     token = SourceTokens(settings.state_dir).renew(FIRST_SOURCE)
     run.console.warn(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from wake_bridge.config.senders import is_open_to_others
+from wake_bridge.config.source_tokens import has_source_tokens
 from wake_bridge.domain.errors import OperationFailed
 from wake_bridge.domain.names import Identity, is_identity
 from wake_bridge.domain.receivers import Secret
@@ -184,6 +185,11 @@ def links_into(directory: Path) -> tuple[str, ...]:
         return tuple(HostsFile(directory).now().incoming)
     except OSError:
         return ()
+
+
+def has_only_links(directory: Path, *, has_senders: bool) -> bool:
+    """Whether wakes come over links alone: then nothing has to listen anywhere. Never raises."""
+    return bool(links_into(directory)) and not has_senders and not has_source_tokens(directory)
 
 
 def host_of_agent(directory: Path, identity: str) -> str:

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from wake_bridge.config.field_types import Table
 from wake_bridge.config.fields import Configuration, TargetTable
-from wake_bridge.config.hosts import links_into
+from wake_bridge.config.hosts import has_only_links, links_into
 from wake_bridge.config.recipients import channel_mistakes, channels_of, human_channel
 from wake_bridge.config.senders import ConfiguredSender, http_mistakes, senders_in
 from wake_bridge.config.sources import (
@@ -310,7 +310,9 @@ def unusable_adapters(settings: Settings) -> dict[str, str]:
 
 def listen_address(settings: Settings) -> ListenAddress | None:
     """Where signed wakes are taken in; None where they are not."""
-    text = settings.config.http.listen or ("" if settings.has_graph else SERVED_AT)
+    http = settings.config.http
+    is_served = not (settings.has_graph or has_only_links(settings.state_dir, has_senders=bool(http.senders)))
+    text = http.listen or (SERVED_AT if is_served else "")
     return ListenAddress.parse(text) if text else None
 
 
@@ -324,13 +326,8 @@ def signed_subscriptions(settings: Settings) -> tuple[Subscription, ...]:
 
     Without a graph every target may be woken by a source.
     """
-    targets = settings.config.targets
-    told = [
-        (name, Identity(who))
-        for name, one in settings.config.sources.items()
-        for who in one.identities
-        if who in targets
-    ]
+    targets, sources = settings.config.targets, settings.config.sources
+    told = [(name, Identity(who)) for name, one in sources.items() for who in one.identities if who in targets]
     if listen_address(settings) is not None:
         told += [(one.name, who) for one in senders_of(settings) for who in sorted(one.identities)]
     told += [(link, Identity(who)) for link in links_into(settings.state_dir) for who in targets]

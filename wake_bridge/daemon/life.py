@@ -159,7 +159,7 @@ def require_listening(settings: Settings) -> None:
             "no sender is configured for signed wakes, and no source has a token",
             str(settings.config_file),
             hint="name a sender, its key and the identities that it may wake: [http.senders.NAME] (docs/serve.md);"
-            " or run `wake-bridge sources token NAME` (docs/intake.md)",
+            " or run `wake-bridge sources token NAME` (docs/intake.md), or `wake-bridge hosts add` on another host (docs/many-hosts.md)",
         )
     missing = [one for one in HTTP_NEEDS if find_spec(one) is None]
     if missing:

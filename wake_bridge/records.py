@@ -245,7 +245,9 @@ def absence_words(record: Mapping[str, Any], now: Instant) -> str:
 
 def _reasons(clauses: Sequence[str]) -> str:
     more = len(clauses) - REASONS_NAMED
-    return "; ".join(clauses[:REASONS_NAMED]) + (f"; and {more} more reasons" if more > 0 else "")
+    return "; ".join(clauses[:REASONS_NAMED]) + (
+        f"; and {more} more reason{'s' if more > 1 else ''}" if more > 0 else ""
+    )
 
 
 def channel_record(channel: Channel, *, is_default: bool) -> dict[str, Any]:

@@ -190,6 +190,7 @@ PLAYED: Final = (
             entrance.knock(course.directory / name, count=course.count(2_000, 100_000), seed=course.seed)
             for name, entrance in (("wakes", malformed), ("mcp", malformed_mcp), ("page", malformed_page))
         ],
+        measured="grew",
     ),
     Run(
         "items",

@@ -229,7 +229,7 @@ CROWD: Final = 80
 """Connections of slow senders: more than there may be at once."""
 
 
-def shoot(table: Table, process: psutil.Process, trial: Callable[[int], None], count: int) -> None:
+def shoot(table: Table, process: psutil.Process, trial: Callable[[int], None], count: int, *, entrance: str) -> None:
     """Have so many trials, some at a time; the process must not grow after the first tenth."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         first = count // 10
@@ -237,7 +237,7 @@ def shoot(table: Table, process: psutil.Process, trial: Callable[[int], None], c
         before = process.memory_info().rss
         [*pool.map(trial, range(first, count))]
     grown = process.memory_info().rss - before
-    table.measures["memory grown by"] = f"{grown / 1024 / 1024:.1f} MB"
+    table.measures[f"{entrance} grew by"] = f"{grown / 1024 / 1024:.1f} MB"
     table.demand(grown < GROWS_BY, "memory", f"the process grew by {grown} bytes")
 
 
@@ -279,7 +279,7 @@ def knock(directory: Path, *, count: int, seed: int) -> Table:
             body = json.dumps(dict(_ITEM) | {"text": f"built {time.time()}"}).encode()
             return answer_to(port, _head(body, {"Authorization": f"Bearer {TOKEN}"}, path="/api/inbox"))
 
-        shoot(table, psutil.Process(daemon.pid), trial, count)
+        shoot(table, psutil.Process(daemon.pid), trial, count, entrance="signed wakes and items")
         table.demand((answer := good()) == TAKEN, "a good wake", f"at the end a good wake was {answer}")
         table.demand((answer := good_item()) == TAKEN, "a good item", f"at the end a good item was {answer}")
         answer = beside_a_crowd(port, b"POST /api/inbox HTTP/1.1\r\nX-Slow: ", good_item)

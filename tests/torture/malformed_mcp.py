@@ -245,7 +245,7 @@ def knock(directory: Path, *, count: int, seed: int) -> Table:
                 is_let_in = name == "without the token" and result not in {REFUSED, ENDED}
                 table.add(name, Verdict(result, (told,) if result == FAILED or is_let_in else ()))
 
-            shoot(table, psutil.Process(entrance.process.pid), trial, count)
+            shoot(table, psutil.Process(entrance.process.pid), trial, count, entrance="MCP")
             for mode in ("legacy", "auto"):
 
                 def good(mode: str = mode) -> str:

@@ -222,7 +222,7 @@ def knock(directory: Path, *, count: int, seed: int) -> Table:
             return _answer_to(connect, _asked("GET", "/page/fleet", _bearer(token)))[0]
 
         process = psutil.Process(daemon.pid)
-        shoot(table, process, trial, count)
+        shoot(table, process, trial, count, entrance="the page")
         table.demand((said := good()) == TAKEN, "the fleet", f"at the end the fleet was {said}")
         before = process.memory_info().rss
         begun = b"GET /page/fleet HTTP/1.1\r\nX-Slow: "
@@ -246,7 +246,7 @@ def knock(directory: Path, *, count: int, seed: int) -> Table:
         )
         table.violations += [f"slow listeners: {one}" for one in found.violations]
         grown = process.memory_info().rss - before
-        table.measures["memory grown by, beside slow clients"] = f"{grown / 2**20:.1f} MB"
+        table.measures["beside slow clients the page grew by"] = f"{grown / 2**20:.1f} MB"
         table.measures["entries that a slow listener lost, and was told of"] = str(found.dropped)
         table.demand(grown < GROWS_BY, "memory", f"beside slow clients the process grew by {grown} bytes")
         table.demand((said := good()) == TAKEN, "the fleet", f"after slow clients the fleet was {said}")

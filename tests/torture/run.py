@@ -56,6 +56,7 @@ class Run:
         what: the goal in a few words.
         play: has all trials of a course.
         mostly_waits: costs little of a processor, so that others may run beside it.
+        measured: a word that the names of measures have which stand in the table of all runs.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Run:
     what: str
     play: Callable[[Course], Sequence[Table]]
     mostly_waits: bool = False
+    measured: str = ""
 
     def figures(self, tables: Sequence[Table], *, seed: int, is_long: bool) -> dict[str, Any]:
         """All that is kept of it, as JSON."""
@@ -73,5 +75,10 @@ class Run:
             "seed": seed,
             "trials": sum(table.trials for table in tables),
             "violations": sum(len(table.violations) for table in tables),
-            "result": "",
+            "result": ", ".join(
+                f"{name} {value}"
+                for table in tables
+                for name, value in table.measures.items()
+                if self.measured and self.measured in name
+            ),
         }

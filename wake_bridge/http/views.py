@@ -11,10 +11,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from wake_bridge.control.last_look import last_look
-from wake_bridge.domain.delivery import Step
+from wake_bridge.domain.delivery import Delivery, DeliveryState, Step
 from wake_bridge.domain.errors import NotFound
 from wake_bridge.domain.explanation import DeliveryHistory, TimeFormat, explain_delivery, span
 from wake_bridge.domain.names import DAY, MINUTE, Identity, Instant, parse_instant
+from wake_bridge.domain.reasons import held_because
 from wake_bridge.domain.text import without_controls
 from wake_bridge.records import (
     absence_record,
@@ -50,6 +51,14 @@ STEPS: Final[Mapping[Step, str]] = {
     Step.STALE: "an answer came too late",
 }
 """What each step of a delivery's journal means to a person."""
+
+STATES: Final[Mapping[DeliveryState, str]] = {
+    DeliveryState.PENDING: "is being gathered",
+    DeliveryState.DISPATCHED: "waits",
+    DeliveryState.LOCKED: "is being sent",
+    DeliveryState.ESCALATED: "has passed to you",
+}
+"""What each state of a wake that has no outcome yet is called on the page."""
 
 PRESENCES: Final = {
     "idle": "idle",
@@ -97,7 +106,7 @@ class Views:
             marked=_marked,
             after=_after,
         )
-        self._templates.globals.update(presences=PRESENCES, steps=STEPS)
+        self._templates.globals.update(presences=PRESENCES, states=STATES, steps=STEPS)
 
     def shell(self) -> str:
         """The page without anything in it that would be anybody's business."""
@@ -127,7 +136,7 @@ class Views:
         if agent is None and not entries:
             raise NotFound("no such agent", identity)
         recent = self._ledger().deliveries(state=None, identity=identity, limit=10)
-        wakes = [delivery_record(one, ()) for one in recent]
+        wakes = [delivery_record(one, ()) | {"heldFor": _held_for(one)} for one in recent]
         return self._made("agent.html", identity=identity, agent=agent, entries=entries, wakes=wakes)
 
     async def wake(self, delivery_id: str) -> str:
@@ -183,8 +192,16 @@ def _plain(text: object) -> str:
 
 def _marked(text: object) -> Markup:
     """A sentence of ours, in which commands stand between backticks; everything in it is escaped."""
-    parts = escape(_plain(text)).split("`")
+    told = _plain(text)
+    # a command is written as it is typed
+    parts = escape(told[:1].upper() + told[1:]).split("`")
     return Markup("").join(Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts))
+
+
+def _held_for(delivery: Delivery) -> str:
+    if delivery.hold is None or delivery.state.is_terminal:
+        return ""
+    return held_because(delivery.hold, delivery.identity)
 
 
 def _after(moment: str | None, first: str | None) -> str:

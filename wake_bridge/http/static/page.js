@@ -71,7 +71,12 @@
     heading.textContent = title;
     const words = document.createElement("p");
     words.className = "empty";
-    words.textContent = text;
+    // a command stands between backticks
+    text.split("`").forEach((part, at) => {
+      const node = document.createElement(at % 2 ? "code" : "span");
+      node.textContent = part;
+      words.append(node);
+    });
     main.replaceChildren(heading, words);
     shownPath = null;
   }

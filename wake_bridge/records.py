@@ -326,6 +326,7 @@ def overview_record(row: IdentityOverview) -> dict[str, Any]:
         **seen,
         "where": seen["where"] or (row.hold.where if row.hold else "") or None,
         "waiting": row.waiting,
+        "items": row.items,
         "holdReason": row.hold.reason if row.hold else None,
         "cause": row.hold.cause if row.hold else None,
         "heldFor": held_because(row.hold, row.identity) if row.hold else None,

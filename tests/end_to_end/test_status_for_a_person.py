@@ -118,8 +118,10 @@ def test_the_live_table_shows_every_identity_and_leaves_the_terminal_as_it_was(
 
 def test_a_watch_is_sorted_filtered_and_opened_by_keys_that_it_names(world: Playground) -> None:
     """Who needs a person comes first; Enter tells one agent's story, with what happened; q ends it."""
+    world.sandbox.run("notify", "@woken", "--source", "ci", "built")
     person = Person(world)
     person.runs("status", "--watch", after="; echo ended $?")
+    person.sees("1 item for its next turn")
     person.sees("j k  choose   Enter  open   s  sort: who needs you   /  filter   q  Ctrl-C  end", "needs you:")
     person.sees_agents("@asked", "@woken")
 

@@ -392,6 +392,20 @@ def test_a_stream_that_is_quiet_has_a_comment_every_15_s(tmp_path: Path, monkeyp
     assert len(comments) == 2
 
 
+def test_without_agents_the_page_says_how_to_find_some(tmp_path: Path) -> None:
+    """There is nothing to filter yet."""
+
+    async def knows_nobody(command: str, _: object) -> Mapping[str, Any]:
+        around = {"host": "here", "channels": [], "senders": [], "receivers": [], "hosts": []}
+        daemon = {"since": None, "graph_trouble": "", "state_trouble": ""}
+        return {"agents": []} if command == "overview" else around | {"daemon": daemon}
+
+    (answer,) = asked_of(tmp_path, knows_nobody, talk, "/page/fleet")
+    assert answer.status == 200
+    assert b"<code>wake-bridge setup</code> finds them" in answer.body
+    assert b'id="filter"' not in answer.body
+
+
 def test_a_handler_that_fails_is_a_500_with_the_same_headers(tmp_path: Path) -> None:
     """It says nothing of what went wrong, and the server goes on."""
 

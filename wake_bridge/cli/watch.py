@@ -258,6 +258,8 @@ def _story_head(agent: Mapping[str, Any], now: Instant) -> list[str]:
         lines.append("paused" + (f", {_ahead(agent['pausedUntil'], now)} it goes on" if agent["pausedUntil"] else ""))
     waits = f"waiting    {agent['waiting']}"
     lines.append(f"{waits}: {agent['heldFor']}, for {ago_of(agent['heldSince'], now)}" if agent["heldFor"] else waits)
+    if items := for_next_turn(agent):
+        lines.append(f"           {items}")
     if agent["deliveryId"]:
         lines.append(f"           wake-bridge deliveries show {agent['deliveryId']}")
     return [*lines, "", "what happened"]
@@ -327,7 +329,15 @@ def _held(agent: Mapping[str, Any], now: Instant) -> str:
         return f"{ago_of(one['since'], now)}: needs you: {one['what']}"
     if agent["heldFor"]:
         return f"{ago_of(agent['heldSince'], now)}: {agent['heldFor']}"
-    return f"{agent['waiting']} waiting" if agent["waiting"] else "-"
+    if agent["waiting"]:
+        return f"{agent['waiting']} waiting"
+    return for_next_turn(agent) or "-"
+
+
+def for_next_turn(agent: Mapping[str, Any]) -> str:
+    """`2 items for its next turn`; empty where there are none."""
+    items = agent.get("items") or 0
+    return f"{items} item{'s' if items > 1 else ''} for its next turn" if items else ""
 
 
 def ago_of(moment: str | None, now: Instant) -> str:

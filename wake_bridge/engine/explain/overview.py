@@ -43,8 +43,8 @@ class Need:
 class IdentityOverview:
     """One identity. `sighted` is None where nobody watches; `waiting` how many events its open deliveries carry.
 
-    `delivery_id` is the one that is held, else the next that is due; `needs` the longest need first; `pause` the pause
-    that counts for it.
+    `items` is how many items wait for its next turn; `delivery_id` is the one that is held, else the next that is due;
+    `needs` the longest need first; `pause` the pause that counts for it.
     """
 
     identity: Identity
@@ -59,6 +59,7 @@ class IdentityOverview:
     episode: Episode | None = None
     needs: Sequence[Need] = ()
     pause: Pause | None = None
+    items: int = 0
 
 
 def overview(
@@ -123,6 +124,7 @@ def overview(
             episode=episode,
             needs=sorted(needs, key=lambda one: one.since),
             pause=pauses.get(identity) or pauses.get("*"),
+            items=archive.waiting_items(identity),
         )
 
     rows = [row(one) for one in sorted({*identities, *open_ones, *failed, *episodes})]

@@ -163,8 +163,9 @@ def test_a_watch_that_is_terminated_gives_the_screen_back(world: Playground) -> 
         "presence",
         "since",
         "waitingOnApproval",
-        f"approval waiting in {world.agents['asked'].label}",
-        "0/20 h  0/150 d",
+        "needs you: waits for",
+        "0/20 h",
+        "0/150 d",
     )
     shell = int(world.tmux.run("display-message", "-p", "-t", str(person.pane.pane_id), "#{pane_pid}"))
     children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(shell)], capture_output=True, text=True, check=True)

@@ -7,6 +7,7 @@ import select
 import signal
 import sys
 import termios
+import textwrap
 import time
 import tty
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,10 +32,16 @@ TICK: Final = 1.0
 
 HEADINGS: Final = ("identity", "presence", "since", "held for", "next look", "last wake", "budget")
 ROOMY: Final = 120
-"""Columns from which every heading has one of its own; below, what belongs together shares one."""
+"""Columns from which every heading has one of its own; below, an agent has two lines, and what belongs together shares a column."""
 
-STACKED: Final = ((0,), (1, 2), (3, 4), (5, 6))
-"""Which headings share a column on a narrow terminal."""
+NARROW: Final = 60
+"""Columns below which only who it is, how it stands and what holds its wake have room."""
+
+MOST_OF_NAME: Final = 18
+"""Columns of a name where an agent has two lines."""
+
+URGENT: Final = ("attention ", "needs you ", "paused ", "set aside ", "host ", "you ", "unreadable ")
+"""How lines begin that are shown also where few lines above the table have room, the first first."""
 
 COLOURS: Final = {"idle": "green", "active": "cyan", "waitingOnApproval": "yellow", "userTyping": "yellow"}
 
@@ -234,18 +241,30 @@ class WatchScreen:
                 "\n".join(harmless(one) for one in [*agent, *lines][: height - 2]), overflow="ellipsis", no_wrap=True
             )
             return Group(body, Text("j k  another agent   Esc  back to all   Ctrl-C  end", style="dim"))
-        head = harmless(self.words(self.record))
-        above = len(head.splitlines()) + 4
-        fit = max(3, (height - above) // (1 if width >= ROOMY else 2))
+        keys = textwrap.wrap(self._keys_shown(), width)
+        lines_each, headings = (1, 1) if width >= ROOMY else (2, 2)
+        # a blank line and a rule are the table's own
+        left = height - len(keys) - headings - 2
+        head = _head(harmless(self.words(self.record)).splitlines(), max(height // 5, left - len(agents) * lines_each))
+        fit = max(1, (left - len(head)) // lines_each)
         first = min(max(0, at - fit + 1), max(0, len(agents) - fit))
         table = _table(agents[first : first + fit], width, at - first if self.chosen else -1)
-        return Group(Text(head, overflow="ellipsis", no_wrap=True), Text(self._keys_shown(), style="dim"), table)
+        above = Text("\n".join(head), overflow="ellipsis", no_wrap=True)
+        return Group(above, Text("\n".join(keys), style="dim"), table)
 
     def _keys_shown(self) -> str:
         if self.is_filtering:
             return f"filter: {harmless(self.filter)}_   Enter  keep it   Esc  show all"
         found = f" ({harmless(self.filter)})" if self.filter else ""
         return f"j k  choose   Enter  open   s  sort: {ORDERS[self.order]}   /  filter{found}   q  Ctrl-C  end"
+
+
+def _head(lines: Sequence[str], room: int) -> Sequence[str]:
+    """As many lines of the status as there is room for above the table; what is urgent before what only is."""
+    if len(lines) <= room:
+        return lines
+    urgent = [one for mark in URGENT for one in lines[1:] if one.startswith(mark)]
+    return [*lines[:1], *urgent][: max(1, room)]
 
 
 def _story_head(agent: Mapping[str, Any], now: Instant) -> list[str]:
@@ -260,6 +279,8 @@ def _story_head(agent: Mapping[str, Any], now: Instant) -> list[str]:
     lines.append(f"{waits}: {agent['heldFor']}, for {ago_of(agent['heldSince'], now)}" if agent["heldFor"] else waits)
     if items := for_next_turn(agent):
         lines.append(f"           {items}")
+    if agent["nextLook"]:
+        lines.append(f"           next look {_ahead(agent['nextLook'], now)}")
     if agent["deliveryId"]:
         lines.append(f"           wake-bridge deliveries show {agent['deliveryId']}")
     return [*lines, "", "what happened"]
@@ -278,27 +299,86 @@ def story_of(settings: Settings, identity: str) -> list[str]:
 
 
 def _table(agents: Sequence[Mapping[str, Any]], width: int, chosen: int = -1) -> Table:
+    """Each agent has one line, or two; what is too long for its column ends with an ellipsis."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
-    columns = tuple((number,) for number in range(len(HEADINGS))) if width >= ROOMY else STACKED
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, expand=True)
-    for column in columns:
-        is_wide = HEADINGS.index("held for") in column
-        heading = "\n".join(HEADINGS[number] for number in column)
-        table.add_column(heading, overflow="fold", ratio=1 if is_wide else None, no_wrap=not is_wide)
     now = Instant(int(time.time() * 1000))
-    for at, agent in enumerate(agents):
-        cells = cells_of(agent, now)
+    rows = [[harmless(one) for one in cells_of(agent, now)] for agent in agents]
+    if width < ROOMY:
+        # by which route that is proven stands in the agent's story
+        rows = [[one.partition(" (")[0] if at == _PRESENCE else one for at, one in enumerate(cells)] for cells in rows]
+    columns = _columns(rows, width)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, expand=True)
+    for heading, size, _ in columns:
+        table.add_column(heading, width=size, ratio=None if size else 1, no_wrap=True, overflow="ellipsis")
+    for at, (agent, cells) in enumerate(zip(agents, rows, strict=True)):
         colour = COLOURS.get(str(agent["looksLike"]), "")
-        styles = ("bold", colour, "", "yellow" if agent["needs"] or agent["holdReason"] else "", "", "", "")
-        texts = [Text(harmless(cell), style=style) for cell, style in zip(cells, styles, strict=True)]
+        needing = "yellow" if agent["needs"] or agent["holdReason"] else ""
+        styles = {HEADINGS.index("identity"): "bold", _PRESENCE: colour, _HELD: needing}
         table.add_row(
-            *(Text("\n").join(texts[number] for number in column) for column in columns),
+            *(
+                Text("\n").join(Text(text, style=styles.get(number, "")) for number, text in lines(cells))
+                for _, _, lines in columns
+            ),
             style="reverse" if at == chosen else "",
         )
     return table
+
+
+_PRESENCE: Final = HEADINGS.index("presence")
+_HELD: Final = HEADINGS.index("held for")
+_BETWEEN: Final = 3
+_EDGES: Final = 2
+"""Columns of the terminal between two columns of the table, and beside all of them."""
+
+Lines = Callable[[Sequence[str]], Sequence[tuple[int, str]]]
+"""What stands in a column, line by line, out of the cells of an agent; each with its place in `HEADINGS`."""
+
+
+def _columns(rows: Sequence[Sequence[str]], width: int) -> Sequence[tuple[str, int | None, Lines]]:
+    """The heading, the width and the lines of each column; one has no width: it takes what is left."""
+
+    def only(*numbers: int) -> Lines:
+        return lambda cells: [(number, cells[number]) for number in numbers]
+
+    def widest(*numbers: int) -> int:
+        return max((len(row[number]) for row in rows for number in numbers), default=0)
+
+    identity, presence, since, _, _, last_wake, budget = range(len(HEADINGS))
+    if width >= ROOMY:
+        return [
+            (
+                name,
+                None if at == _HELD else max(len(name), min(widest(at), width // 4)),
+                only(at),
+            )
+            for at, name in enumerate(HEADINGS)
+        ]
+    names = min(max(widest(identity), len("last wake")), MOST_OF_NAME)
+
+    def folded(size: int) -> Lines:
+        def lines(cells: Sequence[str]) -> Sequence[tuple[int, str]]:
+            return [(_HELD, one) for one in textwrap.wrap(cells[_HELD], max(size, 1), max_lines=2, placeholder="…")]
+
+        return lines
+
+    if width < NARROW:
+        first = max(names, min(widest(presence), width // 2))
+        return [
+            ("identity\npresence", first, only(identity, presence)),
+            ("held for", None, folded(width - first - _BETWEEN - _EDGES)),
+        ]
+    shown = max(len("presence"), min(widest(presence), MOST_OF_NAME))
+    used = max((len(one) for row in rows for one in row[budget].split("  ")), default=0)
+    used = max(used, len("budget"))
+    return [
+        ("identity\nlast wake", names, only(identity, last_wake)),
+        ("presence\nsince", shown, only(presence, since)),
+        ("held for", None, folded(width - names - shown - used - 3 * _BETWEEN - _EDGES)),
+        ("budget", used, lambda cells: [(budget, one) for one in cells[budget].split("  ")]),
+    ]
 
 
 def cells_of(agent: Mapping[str, Any], now: Instant) -> tuple[str, ...]:

@@ -36,19 +36,22 @@ SLOW = {
 JUDGING = {"pydantic", "pydantic_core", "importlib.metadata"}
 """What judges the whole configuration."""
 
+SELDOM = {"cronsim", "importlib.resources", "zoneinfo", "zipfile"}
+"""What few acts need: times of reminders, and files of archives."""
+
 LOADED = (
     "import sys; from wake_bridge.cli.start import main\ntry: main()\nfinally: print(*sys.modules, file=sys.stderr)"
 )
 
 SOMETHING_TO_DO = {
     "--help": SLOW | JUDGING | {"sqlite3", "wake_bridge.storage", "wake_bridge.config", "wake_bridge.engine"},
-    "deliveries": SLOW | JUDGING | {"wake_bridge.wiring"},
-    "ack 01M8FQXY1DZ6BPD2SHH367VR0Y": SLOW | JUDGING | {"wake_bridge.wiring"},
-    "inbox @agent": SLOW | JUDGING | {"wake_bridge.wiring"},
+    "deliveries": SLOW | JUDGING | SELDOM | {"wake_bridge.wiring"},
+    "ack 01M8FQXY1DZ6BPD2SHH367VR0Y": SLOW | JUDGING | SELDOM | {"wake_bridge.wiring"},
+    "inbox @agent": SLOW | JUDGING | SELDOM | {"wake_bridge.wiring"},
     "send @agent --from @me --subject x": SLOW | {"wake_bridge.wiring"},
     "status": SLOW | {"wake_bridge.wiring"},
     "pause @agent": SLOW | {"wake_bridge.wiring"},
-    "activity": SLOW | JUDGING | {"wake_bridge.wiring"},
+    "activity": SLOW | JUDGING | SELDOM | {"wake_bridge.wiring"},
     "notify @agent --source build x": SLOW
     | {"wake_bridge.wiring", "wake_bridge.schemas", "wake_bridge.engine.deliver"},
     "channels list": SLOW | {"wake_bridge.wiring", "wake_bridge.integrations"},

@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Final
-from zoneinfo import ZoneInfo
-
-from cronsim import CronSim, CronSimError
+from typing import TYPE_CHECKING, Final
 
 from wake_bridge.domain.events import REMINDER, PulseDetail, WakeEvent
 from wake_bridge.domain.names import DAY, EPOCH_START, MINUTE, Epoch, EventKind, Identity, Instant, LogId
 from wake_bridge.domain.values import dataclass
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
 
 MISSED_FOR: Final = DAY
 """Milliseconds for which one that was missed is still told, once and late."""
@@ -74,6 +74,9 @@ def next_after(cron: str, zone: str, after: Instant) -> Instant:
 
 
 def _times(cron: str, zone: str, after: Instant) -> Iterator[Instant]:
+    # every command knows reminders, and few ask for a time
+    from cronsim import CronSim, CronSimError  # noqa: PLC0415
+
     where = _zone(zone)
     try:
         times = CronSim(cron, datetime.fromtimestamp(after / 1000, UTC).astimezone(where))
@@ -88,6 +91,8 @@ def _times(cron: str, zone: str, after: Instant) -> Iterator[Instant]:
 
 
 def _zone(name: str) -> ZoneInfo:
+    from zoneinfo import ZoneInfo  # noqa: PLC0415 - as above
+
     try:
         return ZoneInfo(name)
     except (KeyError, OSError, ValueError) as unknown:

@@ -14,8 +14,6 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cache, partial
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -36,7 +34,7 @@ Migration = Callable[[sqlite3.Connection], None]
 """Brings the schema from one version to the next, statement by statement, inside a transaction it does not end."""
 
 
-def _run_script(script: Traversable, connection: sqlite3.Connection) -> None:
+def _run_script(script: Path, connection: sqlite3.Connection) -> None:
     for statement in statements_of(script.read_text(encoding="utf-8")):
         connection.execute(statement)
 
@@ -44,7 +42,8 @@ def _run_script(script: Traversable, connection: sqlite3.Connection) -> None:
 def _scripts() -> Iterator[Migration]:
     """`v1.sql` to version 1, `v2.sql` to version 2 and so on, as many as there are."""
     for number in count(1):
-        script = files("wake_bridge.storage.ledger").joinpath(f"v{number}.sql")
+        # beside this module; importlib.resources would open archives too, which takes a command its time
+        script = Path(__file__).with_name(f"v{number}.sql")
         if not script.is_file():
             return
         yield partial(_run_script, script)

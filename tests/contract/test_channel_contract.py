@@ -10,6 +10,7 @@ from typing import ClassVar, Final
 import pytest
 from wake_bridge_adapters.codex import CodexAdapter, CodexConfig
 from wake_bridge_adapters.opencode import OpenCodeAdapter, OpenCodeConfig
+from wake_bridge_adapters.qwen_code import QwenCodeAdapter, QwenCodeConfig
 
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import PresenceState
@@ -21,6 +22,7 @@ from wake_bridge.testing.channel_contract import CHANNEL_PROMISES, ChannelPromis
 from wake_bridge.testing.fake_app_server import FakeAppServer
 from wake_bridge.testing.memory_adapter import ImaginedAgent, ImaginedLine, MemoryChannel, MemoryConfig
 from wake_bridge.testing.played_opencode import PlayedOpenCode
+from wake_bridge.testing.played_qwen import PlayedQwen
 
 AGENT = Identity("@agent")
 CONTEXT = AdapterContext(timeout=10, typing_quiet=10, screens_directory="", environment={}, clock=SteadyClock())
@@ -111,7 +113,33 @@ class OpenCodeStage:
         return ""
 
 
-@pytest.fixture(params=["memory", "codex", "opencode"])
+class QwenStage:
+    """The qwen adapter, and a played session with its inbox and screen."""
+
+    def __init__(self, played: PlayedQwen) -> None:
+        self._played = played
+        self.adapter = QwenCodeAdapter(
+            QwenCodeConfig(home=str(played.home), token_file=str(played.token_file)), CONTEXT
+        )
+        self.adapter.see_through(played.screen.of)
+        self.address, self.nowhere = Address(AGENT), Address(Identity("@nobody"))
+        self._had = 0
+
+    def shows(self, scene: ChannelScene) -> None:
+        self._played.scene(scene)
+        self._had = len(self._played.settled)
+
+    def submitted(self) -> list[str]:
+        return self._played.texts()
+
+    def was_touched(self) -> bool:
+        return len(self._played.settled) != self._had
+
+    def composer(self) -> str:
+        return ""
+
+
+@pytest.fixture(params=["memory", "codex", "opencode", "qwen"])
 def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ChannelStage]:
     if request.param == "memory":
         yield MemoryChannelStage()
@@ -119,6 +147,10 @@ def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ChannelSta
     if request.param == "opencode":
         with PlayedOpenCode(AGENT, CONTEXT.clock) as played:
             yield OpenCodeStage(played)
+        return
+    if request.param == "qwen":
+        with PlayedQwen(tmp_path / "qwen", AGENT, CONTEXT.clock) as session:
+            yield QwenStage(session)
         return
     with FakeAppServer(tmp_path / "codex") as server:
         yield CodexStage(server)

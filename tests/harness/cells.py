@@ -158,7 +158,8 @@ def arrived_once(house: House, delivery: dict[str, Any], start: int) -> None:
         if time.monotonic() > deadline:
             raise Broken(f"the model never got to read {mark}\n{house.look().text}")
         time.sleep(0.05)
-    exact = re.compile(re.escape(digest) + house.manners.adds.pattern, house.manners.adds.flags)
+    manners = house.manners
+    exact = re.compile(manners.heads.pattern + re.escape(digest) + manners.adds.pattern, manners.adds.flags)
     for asked in told:
         texts = [text for message in asked.messages for text in message if mark in text]
         if len(texts) != 1:

@@ -32,6 +32,7 @@ class Manners:
         reads_on: keys that go back to the end.
         scrolled_is: what holds a wake meanwhile, and by which rule that is known.
         adds: what the program itself puts behind a message before it goes to the model.
+        heads: what it puts before one.
         approval_is: the kind of attention that an approval is.
         has_limits: shows a usage limit as one.
         leave_limit: leaves what it asks at a limit.
@@ -56,6 +57,7 @@ class Manners:
     reads_on: tuple[str, ...] = ()
     scrolled_is: tuple[str, str] = ("copy_mode", "copy-mode")
     adds: re.Pattern[str] = re.compile("")
+    heads: re.Pattern[str] = re.compile("")
     suspends_by_key: bool = True
     approval_is: str = "approval"
     has_limits: bool = False
@@ -133,6 +135,19 @@ MANNERS: Final = {
         reads_back=("PPage",),
         reads_on=("C-M-g",),
         scrolled_is=("unknown", "end-of-transcript"),
+    ),
+    "qwen": Manners(
+        approval=re.compile(r"Allow execution"),
+        approve=("Enter",),
+        question=_COLOUR,
+        leave_question=("Escape",),
+        menu="/theme",
+        menu_shows=re.compile(r"Select Theme|Theme"),
+        leave_menu=("Escape",),
+        quit="/quit",
+        busy=frozenset({"title-spinner", "working-row", "footer-steer", "messages-queued"}),
+        asks=frozenset({"title-waiting", "approval"}),
+        suspends_by_key=False,
     ),
     "aider": Manners(
         approval=re.compile(r"Run shell command\? \(Y\)es"),

@@ -61,6 +61,9 @@ class Program:
                 return {"OPENAI_API_KEY": KEY}
             case "gemini":
                 return {"GEMINI_API_KEY": KEY, "GOOGLE_GEMINI_BASE_URL": setting.url}
+            case "qwen":
+                url = f"{setting.url}/v1"
+                return {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": url, "OPENAI_MODEL": "mock-model"}
             case "opencode":
                 return {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
             case _:
@@ -90,6 +93,9 @@ class Program:
                 }
             case "opencode":
                 return {".config/opencode/opencode.json": json.dumps(_opencode(setting.url))}
+            case "qwen":
+                settings = {"general": {"enableAutoUpdate": False}, "tools": {"approvalMode": "default"}}
+                return {".qwen/settings.json": json.dumps(settings)}
             case _:
                 return {}
 
@@ -137,6 +143,7 @@ PROGRAMS: Final = {
         Program("codex", "npm", "@openai/codex@0.171.0", ("-s", "read-only", "-a", "on-request")),
         Program("gemini", "npm", "@google/gemini-cli@0.61.0", ("-m", "gemini-2.5-flash")),
         Program("opencode", "npm", "opencode-ai@1.18.33"),
+        Program("qwen", "npm", "@qwen-code/qwen-code@0.24.4", ("--auth-type", "openai")),
         Program(
             "aider",
             "pypi",

@@ -14,6 +14,7 @@ from tests.harness.installed import executable
 from tests.harness.manners import MANNERS
 from tests.harness.model.scenes import PLAY
 from tests.harness.programs import PROGRAMS
+from tests.harness.tenancy import ONLY
 
 SAID_AT_STOP = {"claude": 2}
 """Claude Code itself puts the reason of one block into one request twice: as feedback, and as the hook's error."""
@@ -21,7 +22,7 @@ SAID_AT_STOP = {"claude": 2}
 pytestmark = [pytest.mark.harness, pytest.mark.timeout(400)]
 
 
-@pytest.fixture(params=["gemini", "codex", "claude"])
+@pytest.fixture(params=[one for one in ("gemini", "codex", "claude", "qwen") if one in ONLY])
 def house(
     request: pytest.FixtureRequest,
     tmp_path: Path,

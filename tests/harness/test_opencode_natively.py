@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import time
 from collections.abc import Iterator, Sequence
@@ -11,18 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-import psutil
 import pytest
 
-from tests.harness.cells import SUBJECTS, arrived_once
-from tests.harness.house import MANY_WAKES, PATIENCE
+from tests.harness.cells import arrived_once
+from tests.harness.house import PATIENCE
 from tests.harness.installed import executable
 from tests.harness.model.scenes import PLAY
-from tests.harness.native import WakesNatively, target
+from tests.harness.native import WakesNatively
 from tests.harness.programs import PROGRAMS
-from tests.harness.states import DRAFT
 from tests.harness.tenancy import ONLY
-from wake_bridge.demo.sandbox import QUICK
 
 pytestmark = [
     pytest.mark.harness,
@@ -38,15 +34,11 @@ HOME_SCREEN: Final = "Ask anything"
 class OpenCodeHouse(WakesNatively):
     """OpenCode with its server, in a conversation that has begun."""
 
+    adapter = PROGRAM
+
     def __init__(self, directory: Path, command: Sequence[str], *arguments: str) -> None:
         super().__init__(replace(PROGRAMS[PROGRAM], arguments=arguments or ("--port", "0")), directory, command)
-        # the blank behind a folded paste is not there where nothing is pasted
-        self.manners = replace(self.manners, adds=re.compile(" ?"))
         self.configure()
-
-    def configure(self, *more: str) -> None:
-        """Say where it lives; a daemon must be started anew."""
-        self.bridge.configure(f"{QUICK}{MANY_WAKES}{target(self.identity, 'agents', PROGRAM, self.work, *more)}")
 
     def waits_for_its_server(self) -> None:
         """Until presence is the server's word."""
@@ -57,15 +49,6 @@ class OpenCodeHouse(WakesNatively):
         """Have the program's first turn behind it, so that it shows a conversation."""
         self.takes_a_turn(text)
         self.waits_for_its_server()
-
-    def is_woken(self, subject: str = "Review request") -> str:
-        """A wake comes natively, once; answers its mark."""
-        start = len(self.model.requests())
-        delivery = self.is_settled(self.bridge.send(self.identity, subject))
-        assert (delivery["adapter"], delivery["outcome"], delivery["proof"]) == (PROGRAM, "submitted", 3), delivery
-        arrived_once(self, delivery, start)
-        self.waits_for_presence("idle")
-        return str(delivery["id"])
 
 
 @pytest.fixture(scope="module")
@@ -87,65 +70,22 @@ def _is_installed() -> None:
 
 def test_an_idle_one_is_woken_ten_times_and_its_record_is_the_proof(house: OpenCodeHouse) -> None:
     """Ten of ten, each once, exactly as frozen, with proof 3."""
-    for subject in SUBJECTS:
-        house.is_woken(subject)
+    house.is_woken_ten_times()
 
 
 def test_a_half_typed_draft_stays_as_it_is_to_the_byte(house: OpenCodeHouse) -> None:
     """One wake, the draft byte-identical; what the person then sends is exactly it."""
-    house.types(DRAFT)
-    house.waits_until(lambda look: DRAFT in look.text, what="the draft")
-
-    house.is_woken()
-
-    assert house.look().text.count(DRAFT) == 1
-    before = len(house.model.requests())
-    house.presses("Enter")
-    house.bridge.waits_for(lambda: house.said_since(before) or None, PATIENCE, "what the person sent")
-    assert house.said_since(before) == {DRAFT}
-    house.waits_for_presence("idle")
+    house.keeps_a_draft()
 
 
 def test_a_streaming_one_is_woken_when_its_turn_has_ended(house: OpenCodeHouse) -> None:
     """The wake waits, the answer is not cut, and then comes one wake."""
-    house.model.stage.holds()
-    house.says(PLAY.format("streaming"))
-    house.waits_until(lambda look: "line 2 of a long" in look.text, what="the answer")
-    start = len(house.model.requests())
-
-    message = house.bridge.send(house.identity, "Review request")
-    house.is_held(message, "active")
-    assert house.presence()["source"] == SOURCE
-    assert house.model.requests(start) == []
-    house.model.stage.goes_on()
-
-    delivery = house.is_settled(message)
-    assert (delivery["adapter"], delivery["proof"]) == (PROGRAM, 3)
-    arrived_once(house, delivery, start)
-    house.waits_for_presence("idle")
+    house.waits_for_a_streams_end()
 
 
 def test_a_dialog_is_not_touched_and_the_wake_comes_after_it(house: OpenCodeHouse) -> None:
     """At an approval and while the tool runs: held, the dialog as it was; then one wake."""
-    house.comes_to_an_approval()
-    before, start = house.look().text, len(house.model.requests())
-
-    message = house.bridge.send(house.identity, "Review request")
-    house.is_held(message, "waitingOnApproval")
-    assert house.presence()["source"] == SOURCE
-    for _ in range(3):
-        house.presence()
-        time.sleep(1)
-    assert house.look().text == before
-    assert house.model.requests(start) == []
-    house.approves()
-    house.is_held(message, "active")
-    (house.work / "go").touch()
-
-    delivery = house.is_settled(message)
-    assert (delivery["adapter"], delivery["proof"]) == (PROGRAM, 3)
-    arrived_once(house, delivery, start)
-    house.waits_for_presence("idle")
+    house.leaves_a_dialog()
 
 
 def test_a_question_is_the_persons_and_the_wake_comes_after_it(house: OpenCodeHouse) -> None:
@@ -200,19 +140,9 @@ def test_a_suspended_one_gets_nothing_and_then_one_wake(house: OpenCodeHouse) ->
 
 
 def test_a_daemon_killed_at_any_moment_of_a_wake_neither_loses_nor_doubles_it(house: OpenCodeHouse) -> None:
-    """0 lost, 0 double."""
-    ends = []
-    for number in range(8):
-        start = len(house.model.requests())
-        message = house.bridge.send(house.identity, f"Review request {number}")
-        time.sleep(number * 0.035)
-        house.bridge.daemons[-1].kill()
-        house.bridge.daemon()
-        delivery = house.is_settled(message)
-        ends.append((delivery["adapter"], delivery["outcome"], delivery["proof"]))
-        arrived_once(house, delivery, start)
-        house.waits_for_presence("idle")
-    print(f"\n{len(ends)} daemons killed: {ends}")
+    """0 lost, 0 double; and its screen is as it was: its streams of events would spoil it."""
+    house.outlives_daemons()
+    assert "Warning" not in house.look().text
 
 
 def test_the_wake_follows_the_person_from_one_conversation_to_the_next(house: OpenCodeHouse) -> None:
@@ -233,8 +163,7 @@ def test_the_wake_follows_the_person_from_one_conversation_to_the_next(house: Op
 def test_after_a_restart_in_the_same_pane_the_resumed_conversation_is_woken(house: OpenCodeHouse) -> None:
     """Away: held. With `--continue` the server has another port and process, and the same conversation."""
     before = house.is_woken("before")
-    house.says(house.manners.quit)
-    house.waits_until(lambda look: "user$" in look.text, what="the shell's prompt")
+    house.quits()
     message = house.bridge.send(house.identity, "while it is away")
     house.is_held(message, "no_agent", "unreachable")
     start = len(house.model.requests())
@@ -274,7 +203,7 @@ def test_a_program_killed_after_it_was_told_is_not_told_again(house: OpenCodeHou
         while not any(one["state"] in {"LOCKED", "DELIVERED"} for one in house.deliveries_of(message)):
             assert time.monotonic() < deadline
         time.sleep(moment)
-        (pid,) = _programs_of(house)
+        (pid,) = house.programs(PROGRAM)
         os.kill(pid, signal.SIGKILL)
         house.waits_until(lambda look: look.flags["pane_current_command"] == "bash", what="the shell")
         house.types(f"reset; clear; {house.program.line} --continue")
@@ -287,11 +216,6 @@ def test_a_program_killed_after_it_was_told_is_not_told_again(house: OpenCodeHou
             f"\nkilled {moment * 1000:.0f} ms later: {delivery['adapter']} {delivery['outcome']}, in the record {seen}"
         )
         assert seen == {1}
-
-
-def _programs_of(house: OpenCodeHouse) -> list[int]:
-    shell = psutil.Process(int(house.look().flags["pane_pid"]))
-    return [one.pid for one in shell.children(recursive=True) if one.name() == PROGRAM]
 
 
 def test_with_authority_a_running_turn_is_added_to(tmp_path: Path, program: tuple[str, ...], tmux_program: str) -> None:
@@ -322,10 +246,8 @@ def test_a_password_is_given_to_its_own_server_only(
     del tmux_program
     _is_installed()
     made = OpenCodeHouse(tmp_path, program)
-    made.program = replace(made.program, name=PROGRAM)
     with made as house:
-        house.says(house.manners.quit)
-        house.waits_until(lambda look: "user$" in look.text, what="the shell's prompt")
+        house.quits()
         house.types(f"clear; OPENCODE_SERVER_PASSWORD=hush {house.program.line}")
         house.presses("Enter")
         house.waits_until(lambda look: HOME_SCREEN in look.text, what="the program")

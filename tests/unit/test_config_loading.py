@@ -381,6 +381,7 @@ def test_the_example_explains_every_key_in_the_order_of_the_contract() -> None:
         "[adapters.claude]",
         "[adapters.codex]",
         "[adapters.opencode]",
+        "[adapters.qwen]",
         "[adapters.webhook]",
         "[adapters.heartbeat]",
         "[screens]",

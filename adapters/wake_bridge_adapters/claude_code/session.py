@@ -11,7 +11,6 @@ import json
 import os
 import platform
 import re
-import stat
 from calendar import timegm
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
@@ -26,6 +25,7 @@ from wake_bridge.domain.routing import Address
 from wake_bridge.domain.sessions import NOBODY, Session
 from wake_bridge.domain.values import dataclass
 from wake_bridge.ports.adapter import Nowhere
+from wake_bridge_adapters.own_file import content_of
 from wake_bridge_adapters.process_stat import START_TIME, STATE, stat_fields
 
 LONGEST: Final = 64 * 1024
@@ -83,7 +83,7 @@ def read_record(file: Path) -> SessionRecord | None:
     Raises:
         HalfWritten: it is being written just now, or broken.
     """
-    content = _content_of(file)
+    content = content_of(file, LONGEST)
     if content is None:
         return None
     try:
@@ -91,23 +91,6 @@ def read_record(file: Path) -> SessionRecord | None:
     except (ValueError, RecursionError) as broken:
         raise HalfWritten(str(file)) from broken
     return _understood(said, file.stem) if isinstance(said, dict) else None
-
-
-def _content_of(file: Path) -> bytes | None:
-    """The bytes of a regular file of our own, through no link; None otherwise."""
-    try:
-        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid() or found.st_size > LONGEST:
-            return None
-        return os.read(descriptor, LONGEST)
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
 
 
 def _understood(said: Mapping[str, Any], name: str) -> SessionRecord | None:

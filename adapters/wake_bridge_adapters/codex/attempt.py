@@ -16,9 +16,10 @@ from wake_bridge.domain.values import dataclass
 from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Failed, Journal, Place, Refused, Wake
 from wake_bridge_adapters.bounded_call import BoundedCall, CallResult
 from wake_bridge_adapters.codex.search import Search, Sent, is_another
-from wake_bridge_adapters.codex.server import AppServer, Connection, Peer, Server
+from wake_bridge_adapters.codex.server import AppServer, Connection, Server
 from wake_bridge_adapters.codex.threads import IDLE, NOT_LOADED, Thread, active_turn, read_thread
 from wake_bridge_adapters.recorded import AnswerLost, Declined, NotThere
+from wake_bridge_adapters.unix_peer import Peer
 
 
 @dataclass(frozen=True, slots=True)

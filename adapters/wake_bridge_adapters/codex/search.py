@@ -13,9 +13,10 @@ from wake_bridge.domain.delivery import Proof, Step
 from wake_bridge.domain.values import dataclass
 from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Journal, Refused, Trace, Unknown
 from wake_bridge.ports.clock import Clock
-from wake_bridge_adapters.codex.server import AppServer, Connection, Peer, Server
+from wake_bridge_adapters.codex.server import AppServer, Connection, Server
 from wake_bridge_adapters.codex.threads import Thread, read_thread
 from wake_bridge_adapters.recorded import AnswerLost, Declined, NotThere
+from wake_bridge_adapters.unix_peer import Peer
 
 _PAGE: Final = 30
 _MOST_PAGES: Final = 40

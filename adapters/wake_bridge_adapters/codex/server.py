@@ -10,10 +10,7 @@ import contextlib
 import json
 import os
 import re
-import socket
 import stat
-import struct
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -21,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wake_bridge.domain.values import dataclass
 from wake_bridge.ports.clock import Clock
 from wake_bridge_adapters.recorded import AnswerLost, Declined, NotThere
-from wake_bridge_adapters.tmux.occupants import started_at
+from wake_bridge_adapters.unix_peer import Peer, peer_of
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
@@ -81,39 +78,6 @@ def _why_open_to_others(directory: Path) -> str:
     if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
         return f"anyone may write {directory}, and put another socket there: run `chmod o-w` on it"
     return ""
-
-
-_LINUX: Final = struct.Struct("3i")
-"""`struct ucred`: pid, uid, gid."""
-
-_BSD: Final = struct.Struct("2I")
-"""The start of `struct xucred`: version, uid."""
-
-_SOL_LOCAL: Final = 0
-_LOCAL_PEERCRED: Final = 1
-_LOCAL_PEERPID: Final = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Peer:
-    """One process and its user. `started` tells it from a later one with its number; empty where nobody can say."""
-
-    pid: int
-    uid: int
-    started: str = ""
-
-
-def peer_of(channel: Any) -> Peer | None:
-    """Who listens at the other end; None where the system does not tell."""
-    try:
-        if sys.platform == "darwin":
-            _, uid = _BSD.unpack(channel.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, _BSD.size + 68)[: _BSD.size])
-            pid = channel.getsockopt(_SOL_LOCAL, _LOCAL_PEERPID)
-        else:
-            pid, uid, _ = _LINUX.unpack(channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _LINUX.size))
-    except OSError:
-        return None
-    return Peer(int(pid), int(uid), started_at(int(pid)))
 
 
 NOT_INSTALLED: Final = "the package websockets is not installed: install wake-bridge with its extra `codex`"

@@ -329,6 +329,7 @@ def test_the_example_names_every_key_with_its_default() -> None:
             "claude": {},
             "codex": {},
             "opencode": {},
+            "qwen": {},
             "webhook": {},
             "heartbeat": {},
         }

@@ -66,7 +66,9 @@ class QwenCodeConfig(BaseModel):
     enabled: bool = Field(default=True, description="wake Qwen Code through the inbox of its session, with token_file")
     home: str = Field("", description="its directory; empty: $QWEN_HOME, else ~/.qwen")
     token_file: str = Field(
-        "", description="a file of yours with what `qwen sessions controllers add` printed; empty: its screen is used"
+        "",
+        description="a file with what `qwen sessions controllers add` printed, such as "
+        "~/.config/wake-bridge/qwen.token; empty: its screen is used",
     )
 
 

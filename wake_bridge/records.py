@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from wake_bridge.config.hosts import LinkedHost
     from wake_bridge.engine.explain.pane_reports import PaneReport, PaneReports
     from wake_bridge.engine.explain.presence_query import PresenceReading, Reach
+    from wake_bridge.engine.explain.versions import UntestedVersion
     from wake_bridge.ports.ledger import Archive
 
 
@@ -340,6 +341,19 @@ def overview_record(row: IdentityOverview) -> dict[str, Any]:
         "isPaused": row.pause is not None,
         "pausedUntil": time_or_none(row.pause.until) if row.pause else None,
         "host": None,
+    }
+
+
+def version_record(untested: UntestedVersion) -> dict[str, Any]:
+    """A version that the rules for its screen were not tested with, and how many wakes these have held since."""
+    running = untested.running
+    return {
+        "harness": running.harness,
+        "version": running.version,
+        "tested": list(running.tested),
+        "isNewer": running.is_newer,
+        "agentIdentities": list(untested.identities),
+        "holds": untested.holds,
     }
 
 

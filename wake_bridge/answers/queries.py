@@ -21,6 +21,7 @@ from wake_bridge.domain.signed_wakes import ListenAddress
 from wake_bridge.engine.explain.overview import overview
 from wake_bridge.engine.explain.pane_reports import Glance, pane_reports
 from wake_bridge.engine.explain.presence_query import presence_of, reach_of
+from wake_bridge.engine.explain.versions import UntestedVersion, untested_versions
 from wake_bridge.engine.route_states import RouteStates
 from wake_bridge.ports.adapter import PaneLister
 from wake_bridge.program_version import program_version
@@ -34,6 +35,7 @@ from wake_bridge.records import (
     routes_record,
     sighted_record,
     time_or_none,
+    version_record,
 )
 from wake_bridge.schemas.hosts import rows_elsewhere
 from wake_bridge.storage.logs import where_logs_go
@@ -153,8 +155,14 @@ class Queries:
             "settings_refused": self._refused() or None,
             "hosts": self._host_records(),
             "needing": self._elsewhere.needing(),
+            "versions": [version_record(one) for one in self._untested_versions()],
             "clock_ahead": parts.clock.now() - parts.clock.wall(),
         }
+
+    def _untested_versions(self) -> list[UntestedVersion]:
+        parts = self._parts
+        everybody = parts.tail.reachable_identities() | set(parts.current.settings.targets)
+        return untested_versions(parts.ledger, everybody, parts.watch, parts.loaded.adapters.values())
 
     async def _presence(self, request: Mapping[str, Any]) -> Answer:
         parts = self._parts

@@ -215,6 +215,7 @@ def status_record(settings: Settings, config_option: str | None = None) -> dict[
         "other_driver": told.get("other_driver") or None,
         "hosts": told.get("hosts") or [],
         "needing": told.get("needing") or [],
+        "versions": told.get("versions") or [],
         "sinceYouLeft": absence,
     }
 
@@ -259,6 +260,7 @@ def _words(record: Mapping[str, Any]) -> str:
         for one in record["degraded"]
     ]
     lines += _person_words(record, SteadyClock().wall())
+    lines += [f"version    {_version_words(one)}" for one in record["versions"]]
     if record["quarantined"]:
         lines.append(f"unreadable {record['quarantined']} log rows set aside")
     if record["other_driver"]:
@@ -300,6 +302,13 @@ def _person_words(record: Mapping[str, Any], now: Instant) -> list[str]:
         about = f" (`wake-bridge deliveries show {one['subject']}`)" if is_of_delivery else ""
         lines.append(f"you        {one['at']} {one['title'].removeprefix('wake-bridge: ')}{about}")
     return lines
+
+
+def _version_words(one: Mapping[str, Any]) -> str:
+    """`claude 2.1.340 seen, rules tested to 2.1.332, 3 holds since`."""
+    tested = f"to {one['tested'][-1]}" if one["isNewer"] else f"with {', '.join(one['tested'])}"
+    holds = f"{one['holds']} hold{'' if one['holds'] == 1 else 's'}" if one["holds"] else "no holds"
+    return f"{one['harness']} {one['version']} seen, rules tested {tested}, {holds} since"
 
 
 def _settings_words(record: Mapping[str, Any]) -> list[str]:

@@ -1,22 +1,18 @@
-"""`routes`, `presence`, `push-capable`, `screens`: which routes lead to an agent, and what is seen of it."""
+"""`routes`, `presence`, `push-capable`: which routes lead to an agent, and what is seen of it."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from wake_bridge.cli.context import IDENTITY, CommandContext, pass_run
-from wake_bridge.system.files import PRIVATE_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from wake_bridge.cli.output import Console
     from wake_bridge.domain.delivery import Hold
-    from wake_bridge.ports.adapter import Lesson
 
 
 @click.command()
@@ -218,116 +214,3 @@ def _waiting(run: CommandContext, identity: str) -> list[str]:
         else f"{one.id} is due {time_or_none(one.due_at) if one.state is DeliveryState.PENDING else 'now'}{held}"
         for one in mine
     ]
-
-
-@click.group()
-def screens() -> None:
-    """Capture, classify and learn agent screens."""
-
-
-@screens.command("classify", short_help="Classify capture files.")
-@click.argument("files", metavar="FILE…", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--harness", help="Use this harness's profile instead of the one that the capture names.")
-@pass_run
-def classify(run: CommandContext, files: tuple[Path, ...], harness: str | None) -> None:
-    """Classify capture files: the state that each screen shows, taken alone."""
-    from wake_bridge.offline.inspection import workshop
-
-    judge = workshop(run.settings)
-    for file in files:
-        record = {"file": str(file), **judge.classify_capture(file, harness or "")}
-        run.console.line(record, f"{record['state']:<18} {record['composer']:<12} {record['rule']:<28} {file}")
-
-
-@screens.command("capture")
-@click.argument("pane")
-@click.option("--output", type=click.Path(path_type=Path), help="Write to this file instead of stdout.")
-@pass_run
-def capture(run: CommandContext, pane: str, output: Path | None) -> None:
-    """Record a pane's screen as a capture file."""
-    import asyncio
-
-    from wake_bridge.offline.inspection import workshop
-
-    text = asyncio.run(workshop(run.settings).capture(pane))
-    if output is None:
-        click.echo(text)
-    else:
-        # a screen may show anything: a new file is for its owner alone
-        descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text + "\n")
-        run.console.object({"file": str(output)}, f"written to {output}")
-
-
-@screens.command("trust", short_help="Learn the idle screen of an agent.")
-@click.argument("pane")
-@click.option(
-    "--yes", is_flag=True, help="Skip the question: you looked, and the agent is idle with an empty composer."
-)
-@click.option("--print", "only_print", is_flag=True, help="Print the profile instead of writing it.")
-@pass_run
-def trust(run: CommandContext, pane: str, yes: bool, only_print: bool) -> None:
-    """Tell wake-bridge that the agent in a pane is idle now, so that it learns prompt and placeholder.
-
-    The composer must be empty. What is learnt becomes a file among your own screen profiles. Busy signs and dialogs keep
-    their rules: a screen that shows one cannot be trusted. A profile that you wrote yourself is never replaced.
-    """
-    import asyncio
-
-    from wake_bridge.config.own_profiles import file_of_profile, write_profile
-    from wake_bridge.offline.inspection import workshop
-
-    lesson = asyncio.run(workshop(run.settings).lesson_of(pane))
-    record: dict[str, Any] = {
-        "pane": lesson.where,
-        "harness": lesson.harness,
-        "version": lesson.version or None,
-        "learnt": list(lesson.learnt),
-        "file": None,
-        "reloaded": False,
-    }
-    if only_print:
-        run.console.object({**record, "profile": lesson.profile}, lesson.profile)
-        return
-    if not lesson.learnt:
-        run.console.object(record, f"{lesson.where} looks idle to wake-bridge as it is: there is nothing to change")
-        return
-    directory = run.settings.own_screens
-    path = file_of_profile(directory, lesson.harness)
-    say = run.console.warn if run.console.as_json else run.console.say
-    say(_what_is_trusted(lesson, path))
-    if not yes:
-        run.ask_a_person("Is the agent idle and its composer empty?", hint="look at the pane, then use --yes")
-    write_profile(directory, lesson.harness, lesson.profile)
-    reloaded, note = _reload_daemon(run)
-    run.console.object({**record, "file": str(path), "reloaded": reloaded}, f"written to {path}; {note}")
-
-
-def _what_is_trusted(lesson: Lesson, path: Path) -> str:
-    name = f"{lesson.harness} {lesson.version}".strip()
-    return "\n".join(
-        (
-            f"{name} in {lesson.where} shows:",
-            "",
-            *(f"  | {row}" for row in lesson.screen.splitlines()),
-            "",
-            "From now on this counts as an empty composer of an agent at rest, into which a wake is typed:",
-            *(f"  + {one}" for one in lesson.learnt),
-            f"It is written to {path}; remove that file to forget it.",
-        )
-    )
-
-
-def _reload_daemon(run: CommandContext) -> tuple[bool, str]:
-    """Have the daemon read its profiles again; whether it did, and how to say it."""
-    from wake_bridge.control.client import ask
-    from wake_bridge.domain.errors import NotRunning, OperationFailed
-
-    try:
-        ask(run.settings.state_dir, "reload")
-    except NotRunning:
-        return False, "the daemon reads it when it starts"
-    except OperationFailed as refused:
-        return False, f"but the daemon did not take it over: {refused}"
-    return True, "the daemon uses it from now on"

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from wake_bridge.domain.activity import Activity
+from wake_bridge.domain.causes import HoldReason
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, JournalEntry, Outcome, Proof, Step
 from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.guards import PastWake
@@ -368,6 +369,9 @@ class ActivityStore(Protocol):
         self, limit: int, *, before: int | None = None, identity: str = "", since: Instant = EPOCH_START
     ) -> list[Activity]:
         """The last `limit` entries with an id below `before`, newest first, of what happened since then."""
+
+    def wakes_held(self, identity: Identity, reasons: Collection[HoldReason], since: Instant) -> int:
+        """How many deliveries of an identity were held since then for one of these reasons."""
 
 
 class ReceiverStore(Protocol):

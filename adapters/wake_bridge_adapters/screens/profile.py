@@ -320,13 +320,13 @@ class Profile(Strict):
         return tuple(sorted(self.rules, key=lambda rule: -rule.priority))
 
 
-def load_profiles(directory: str = "") -> dict[str, Profile]:
-    """The bundled profiles by name, replaced and added to by the `*.toml` files in `directory`.
+def profile_files(directory: str = "") -> dict[str, Path]:
+    """The file of each profile by the harness's name: the bundled ones, replaced and added to by those in `directory`.
 
     Raises:
-        ConfigurationInvalid: naming file, rule and field of every mistake in any of them.
+        ConfigurationInvalid: there is no such directory.
     """
-    files = {path.name: path for path in sorted(BUNDLED.glob("*.toml"))}
+    files = {path.stem: path for path in sorted(BUNDLED.glob("*.toml"))}
     if directory:
         own = Path(directory).expanduser()
         if not own.is_dir():
@@ -335,10 +335,19 @@ def load_profiles(directory: str = "") -> dict[str, Profile]:
                 str(own),
                 hint="create it, or leave `screens.directory` empty",
             )
-        files |= {path.name: path for path in sorted(own.glob("*.toml"))}
+        files |= {path.stem: path for path in sorted(own.glob("*.toml"))}
+    return files
+
+
+def load_profiles(directory: str = "") -> dict[str, Profile]:
+    """The bundled profiles by name, replaced and added to by the `*.toml` files in `directory`.
+
+    Raises:
+        ConfigurationInvalid: naming file, rule and field of every mistake in any of them.
+    """
     profiles: dict[str, Profile] = {}
     problems: list[str] = []
-    for path in files.values():
+    for path in profile_files(directory).values():
         try:
             profile = load_profile(path)
         except ConfigurationInvalid as error:

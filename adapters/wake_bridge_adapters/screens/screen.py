@@ -136,6 +136,20 @@ def text_width(text: str) -> int:
     return total
 
 
+def _without_links(ansi: str) -> str:
+    """The capture with its hyperlinks taken out and its line drawing as characters."""
+    if "\x1b]" in ansi:
+        ansi = _HYPERLINK.sub("", ansi)
+    if "\x0e" in ansi:
+        ansi = _LINE_DRAWING.sub(lambda drawn: drawn.group(1).translate(_DRAWN), ansi)
+    return ansi
+
+
+def plain_sequences(ansi: str) -> list[str]:
+    """The capture in pieces: texts, and between them the sequences that style them; no piece is empty."""
+    return [piece for piece in re.split(rf"({_SEQUENCE.pattern.replace('(', '(?:')})", _without_links(ansi)) if piece]
+
+
 @dataclass(frozen=True)
 class Row:
     """One row: runs of equally styled text from column 0.
@@ -266,10 +280,7 @@ class Screen:
         flags: Mapping[str, str] | None = None,
     ) -> Self:
         """Read the text of `capture-pane -p -e`. Never raises: what is no SGR sequence is kept as text."""
-        if "\x1b]" in ansi:
-            ansi = _HYPERLINK.sub("", ansi)
-        if "\x0e" in ansi:
-            ansi = _LINE_DRAWING.sub(lambda drawn: drawn.group(1).translate(_DRAWN), ansi)
+        ansi = _without_links(ansi)
         style = PLAIN
         rows = []
         for line in ansi.split("\n"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path, PurePath
@@ -63,8 +63,17 @@ def drift_of(profile: Profile, version: str) -> Drift:
         return Drift.UNTOLD
     if any(_minor(version) == _minor(seen) for seen in profile.versions):
         return Drift.PATCH
-    is_newer = all(_numbers(version) > _numbers(seen) for seen in profile.versions)
-    return Drift.NEWER if is_newer else Drift.OLDER
+    return Drift.NEWER if is_newest(version, profile.versions) else Drift.OLDER
+
+
+def in_order(versions: Iterable[str]) -> tuple[str, ...]:
+    """Versions by their numbers, the newest last."""
+    return tuple(sorted(versions, key=_numbers))
+
+
+def is_newest(version: str, others: Iterable[str]) -> bool:
+    """Whether a version is above all others by its numbers; True where there are none."""
+    return all(_numbers(version) > _numbers(other) for other in others)
 
 
 def is_seen(profile: Profile, version: str) -> bool:

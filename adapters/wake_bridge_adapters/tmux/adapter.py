@@ -32,11 +32,12 @@ from wake_bridge.ports.adapter import (
     Viewer,
     Wake,
 )
+from wake_bridge.ports.screens import RunningVersion, ScreenProfile, ScreenReport
 from wake_bridge_adapters.pane_lock import PaneIsTaken, pane_lock
-from wake_bridge_adapters.screens.profile import load_profiles
+from wake_bridge_adapters.screens.profile import load_profiles, profile_files
 from wake_bridge_adapters.tmux import guide
 from wake_bridge_adapters.tmux.attempt import DriverProcess, PaneAttempt, release
-from wake_bridge_adapters.tmux.captures import captured, checks, judge, lesson, version_check
+from wake_bridge_adapters.tmux.captures import captured, checks, judge, lesson, report, shelved, untested, version_check
 from wake_bridge_adapters.tmux.command import Separators, TmuxServer, default_socket, target_socket, why_not_ours
 from wake_bridge_adapters.tmux.deliver import deliver, trace
 from wake_bridge_adapters.tmux.occupants import Occupants, PaneAgent
@@ -182,6 +183,15 @@ class TmuxAdapter:
             key, last = str(PaneKey(socket, pane.server_pid, pane.pane_id)), pane.last_key_in_front
             if key in keys and last is not None:
                 self._last_keys[key] = max(last, self._last_keys.get(key, 0))
+
+    def untested_version(self, key: str) -> RunningVersion | None:
+        """See `VersionTeller.untested_version`."""
+        try:
+            pane = PaneKey.of(key)
+        except ValueError:
+            return None
+        agent = self._occupants.known(pane.socket, pane.pane_id)
+        return None if agent is None else untested(agent)
 
     def last_key_in_front(self, key: str) -> Instant | None:
         """See `PersonSeen.last_key_in_front`."""
@@ -408,6 +418,25 @@ class TmuxAdapter:
         first = await self._view_of(place)
         await asyncio.sleep(SAMPLES_APART / 1000)
         return lesson(place.label, first, await self._view_of(place))
+
+    def profiles(self) -> Sequence[ScreenProfile]:
+        """See `ScreenLibrary.profiles`."""
+        return [shelved(name, path) for name, path in sorted(profile_files(self._context.screens_directory).items())]
+
+    def shipped_profiles(self) -> Mapping[str, ScreenProfile]:
+        """See `ScreenLibrary.shipped_profiles`."""
+        return {name: shelved(name, path) for name, path in profile_files().items()}
+
+    def checked_profile(self, path: Path) -> ScreenProfile:
+        """See `ScreenLibrary.checked_profile`."""
+        return shelved("", path)
+
+    async def report_on(self, pane: str, words: Sequence[str]) -> ScreenReport:
+        """See `ScreenLibrary.report_on`."""
+        place = await self.binding_for(pane, self._context.environment)
+        view = await self._view_of(place)
+        answer = await self._server(PaneKey.of(place.key).socket).ask(["display-message", "-p", "tmux #{version}"])
+        return await asyncio.to_thread(report, view, words, answer.stdout.strip())
 
     async def _view_of(self, place: Place) -> PaneView:
         key = PaneKey.of(place.key)

@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from wake_bridge.domain.errors import NotFound, RefusedForSafety
+import psutil
+
+from wake_bridge.domain.errors import NotFound, OperationFailed, RefusedForSafety
+from wake_bridge.domain.names import Instant
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.ports.adapter import Check, Lesson
+from wake_bridge.ports.screens import RunningVersion, ScreenProfile, ScreenReport
 from wake_bridge_adapters.bounded_call import BoundedCall
 from wake_bridge_adapters.screens import (
     Capture,
     Profile,
+    Screen,
     classify,
     classify_capture,
     dump_capture,
     learnt_from,
+    load_profile,
     profile_text,
     read_capture,
     what_is_new,
 )
-from wake_bridge_adapters.screens.version import Drift, drift_of
+from wake_bridge_adapters.screens.personal import Personal
+from wake_bridge_adapters.screens.version import Drift, drift_of, in_order, is_newest
 from wake_bridge_adapters.tmux.command import NOT_ON_PATH, TmuxServer, why_not_ours
 from wake_bridge_adapters.tmux.occupants import PaneAgent
 from wake_bridge_adapters.tmux.view import PaneView
@@ -87,6 +95,19 @@ def version_check(agent: PaneAgent, label: str) -> Check:
     return ("version", None, detail, f"if a wake waits although the agent is idle: {trust}")
 
 
+def untested(agent: PaneAgent) -> RunningVersion | None:
+    """The agent's version, where it can be told and is none of those that the rules were tested with."""
+    profile, version = agent.profile, agent.version
+    if not version or not profile.versions or version in profile.versions:
+        return None
+    try:
+        since = psutil.Process(agent.process.pid).create_time()
+    except psutil.Error:
+        return None
+    is_newer = is_newest(version, profile.versions)
+    return RunningVersion(profile.name, version, in_order(profile.versions), is_newer, Instant(int(since * 1000)))
+
+
 def is_new_enough(version: str) -> bool | None:
     """Whether `tmux -V` names a version we know how to talk to; None for one without a number."""
     numbers = re.search(r"\b(?:next-)?(\d+)\.(\d+)", version)
@@ -119,6 +140,59 @@ def captured(view: PaneView) -> str:
         note="" if isinstance(agent, PaneAgent) else agent.why,
     )
     return dump_capture(capture, view.look.ansi)
+
+
+def report(view: PaneView, words: Sequence[str], program: str) -> ScreenReport:
+    """A look at a pane without personal text, for a bug report.
+
+    Args:
+        view: the look.
+        words: names to be replaced besides that of the directory that the agent works in, such as the user's.
+        program: what draws the pane, with its version.
+    """
+    agent = view.agent if isinstance(view.agent, PaneAgent) else None
+    project = [_directory_name(agent.process.pid)] if agent else []
+    personal = Personal(agent.profile if agent else None, [*words, *project], view.screen.width)
+    ansi, before = personal.ansi(view.look.ansi), view.screen
+    screen = Screen.parse(
+        ansi,
+        width=before.width,
+        height=before.height,
+        cursor_x=before.cursor_x,
+        cursor_y=before.cursor_y,
+        cursor_visible=before.cursor_visible,
+        title=personal.text(before.title),
+        command=before.command,
+    )
+    tree = (personal.text(shlex.join(agent.process.argv)),) if agent else ()
+    capture = Capture(screen, agent.profile.name if agent else "", agent.version if agent else "", process_tree=tree)
+    evidence = [
+        {"rule": one.rule, "vote": one.vote, "region": one.region, "saw": personal.text(one.saw), "weighs": one.weighs}
+        for one in view.evidence
+    ]
+    readings = [classify(one, agent.profile) for one in (before, screen)] if agent else []
+    trouble = ""
+    if readings and (readings[0].state, readings[0].rule) != (readings[1].state, readings[1].rule):
+        trouble = f"the screen reads {readings[0].state} ({readings[0].rule}), and without personal text {readings[1].state} ({readings[1].rule})"
+    return ScreenReport(json.loads(dump_capture(capture, ansi)), evidence, dict(personal.replaced), program, trouble)
+
+
+def _directory_name(pid: int) -> str:
+    """The name of the directory that a process works in; empty where it cannot be told."""
+    try:
+        return Path(psutil.Process(pid).cwd()).name
+    except psutil.Error:
+        return ""
+
+
+def shelved(harness: str, path: Path) -> ScreenProfile:
+    """The profile of a harness, with its text. Raises `ConfigurationInvalid`, and `OperationFailed` where it cannot be read."""
+    profile = load_profile(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise OperationFailed(f"the profile cannot be read ({error.strerror})", str(path)) from error
+    return ScreenProfile(harness or profile.name, profile.versions, path, text)
 
 
 def lesson(label: str, first: PaneView, second: PaneView) -> Lesson:

@@ -261,6 +261,11 @@ class Occupants:
             self._remembered.pop(key, None)
         return occupant
 
+    def known(self, socket: str, pane_id: str) -> PaneAgent | None:
+        """The agent that was found in the pane when it was looked at last; asks nothing anew."""
+        remembered = self._remembered.get((socket, pane_id))
+        return remembered.agent if remembered else None
+
     def _has_lost_its_paste(self, key: tuple[str, str], agent: PaneAgent) -> bool:
         """Whether a shell has had the terminal in between, and the harness does not know what that has changed."""
         before = self._set_aside.get(key)

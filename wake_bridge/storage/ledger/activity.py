@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Collection
 from dataclasses import replace
 
 from wake_bridge.domain.activity import STIMULI_TOLD, Activity, ActivityKind, Notes
-from wake_bridge.domain.names import EPOCH_START, Instant
+from wake_bridge.domain.causes import HoldReason
+from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.storage.ledger.columns import delivery_of
 from wake_bridge.storage.ledger.reminders import ReminderRecord
 from wake_bridge.storage.ledger.upkeep import EpisodeRecord
@@ -32,6 +34,17 @@ class ActivityRecord(ReminderRecord, EpisodeRecord):
         """See `ActivityStore.latest_activity`."""
         end = before if before is not None else 2**62
         return self._activity("seq < :from ORDER BY seq DESC", end, limit, identity, since)
+
+    def wakes_held(self, identity: Identity, reasons: Collection[HoldReason], since: Instant) -> int:
+        """See `ActivityStore.wakes_held`."""
+        marks = ", ".join("?" * len(reasons))
+        return int(
+            self._db.value(
+                "SELECT COUNT(DISTINCT subject) FROM activity WHERE at >= ? AND kind = ? AND identity = ?"  # noqa: S608 - question marks alone
+                f" AND outcome IN ({marks})",
+                (since, ActivityKind.WAKE_HELD, identity, *reasons),
+            )
+        )
 
     def _activity(self, part: str, bound: int, limit: int, identity: str, since: Instant) -> list[Activity]:
         rows = self._db.rows(

@@ -83,7 +83,8 @@ class PostgresServer:
         with psycopg.connect(url) as connection:
             connection.execute("SET search_path = pg_catalog")
             connection.execute(
-                "TRUNCATE wake_bridge.edges, wake_bridge.nodes, wake_bridge.graphlog, wake_bridge.cursors RESTART IDENTITY"
+                "TRUNCATE wake_bridge.edges, wake_bridge.nodes, wake_bridge.graphlog, wake_bridge.cursors,"
+                " wake_bridge.hosts, wake_bridge.leases, wake_bridge.intents, wake_bridge.told RESTART IDENTITY"
             )
             connection.execute("ALTER SEQUENCE wake_bridge.graphlog_ids RESTART")
             sentinel = json.dumps(broadcast_sentinel(NOW))

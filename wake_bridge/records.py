@@ -21,6 +21,7 @@ from wake_bridge.domain.reminders import Reminder
 from wake_bridge.domain.route_table import TABLE, RouteVerdict
 from wake_bridge.domain.routing import Authority, Inject, RouteState, Start, Steer, hold_because_of
 from wake_bridge.engine.explain.overview import IdentityOverview, Need
+from wake_bridge.ports.leases import HostOnGraph
 from wake_bridge.system.clock import timestamp_of_instant
 
 if TYPE_CHECKING:
@@ -385,6 +386,23 @@ def link_record(
         "version": version or None,
         "agents": [*agents],
         "conflicts": [*conflicts],
+    }
+
+
+def sharing_record(host: HostOnGraph) -> dict[str, Any]:
+    """How a host stands that shares the graph, and whom it serves."""
+    state = "up" if host.is_alive else "gone" if host.is_gone else "down"
+    why = "" if host.is_alive else f"not heard of for {host.seen_ago // 1000} s"
+    if host.open_intents and not host.is_alive:
+        why += f", and nobody knows of {host.open_intents} of its wakes whether they were typed"
+    return {
+        "host": host.host,
+        "ssh": None,
+        "state": state,
+        "why": why or None,
+        "version": host.version or None,
+        "agents": [*host.identities],
+        "conflicts": [],
     }
 
 

@@ -12,6 +12,7 @@ import structlog
 from wake_bridge.config.settings import Settings, engine_settings, matching_rules
 from wake_bridge.control.instance_lock import lived_until
 from wake_bridge.domain.errors import LedgerError, SourceUnavailable
+from wake_bridge.domain.graph_places import GraphUrl
 from wake_bridge.domain.guards import OtherDriver
 from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.domain.names import Epoch, Identity
@@ -22,6 +23,7 @@ from wake_bridge.engine.deliver.acknowledge import Acknowledge
 from wake_bridge.engine.deliver.delivery_loop import Deliverer
 from wake_bridge.engine.deliver.failed_turns import FailedTurns
 from wake_bridge.engine.deliver.gate import Gate
+from wake_bridge.engine.deliver.leases import Leases, SoleDriver
 from wake_bridge.engine.deliver.pushes import Pushes
 from wake_bridge.engine.deliver.switches import SwitchReader
 from wake_bridge.engine.deliver.unknown_outcomes import UnknownOutcomes
@@ -54,6 +56,7 @@ from wake_bridge.storage.graph.source import is_busy
 from wake_bridge.storage.graph.upstream import LastSyncId
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.clock import SteadyClock
+from wake_bridge.system.files import place_of_state
 from wake_bridge.system.processes import processes
 from wake_bridge.system.ulids import new_ulid
 
@@ -103,6 +106,7 @@ class Parts:
     items: ItemEntrance
     pushes: Pushes
     links: Links
+    leases: Leases
     is_dry_run: bool = False
 
     def residents(self) -> set[Identity]:
@@ -117,6 +121,7 @@ class Parts:
         with suppress(LedgerError):
             self.watch.write_down()
         self.queries.close()
+        self.leases.close()
         self.ledger.close()
 
 
@@ -151,7 +156,8 @@ def wire(
     rules = Latest(matching_rules(settings, loaded.adapters))
     is_embedded = _is_embedded(graph)
     current = Current(engine_settings(settings, embedded=is_embedded))
-    queries = GraphQueries(lambda: open_log(settings))
+    leases = leases_of(settings, cursor_directory, ledger, clock, lambda: deliverer, lambda: watch, dry_run=dry_run)
+    queries = GraphQueries(lambda: open_log(settings), leases.told)
     report = structlog.get_logger("tail")
     tail = Tail(
         graph,
@@ -228,6 +234,7 @@ def wire(
         new_id=new_ulid,
         acted=sessions.acted_since,
         seen=lambda identity: episodes.look_at(identity, clock.now()),
+        leases=leases,
     )
     deliverer = Deliverer(ledger, gate, current, clock, new_ulid, lambda who: bool(routes.receivers_of(who)))
     gate.parts_with = deliverer.part
@@ -287,13 +294,14 @@ def wire(
         queries,
         sessions,
         session_identity,
-        SwitchReader(ledger, current, clock, other_driver),
+        SwitchReader(ledger, current, clock, other_driver, leases.elsewhere),
         current,
         clock,
         new_ulid,
         place_of=watch.place_of,
         poke=deliverer.poke,
         dry_run=dry_run,
+        leases=leases,
     )
     signed = SignedWakes(
         ledger,
@@ -323,6 +331,7 @@ def wire(
         items=items,
         pushes=gate.pushes,
         links=links,
+        leases=leases,
         clock=clock,
         ledger=ledger,
         queries=queries,
@@ -347,6 +356,38 @@ def wire(
         current=current,
         is_embedded=is_embedded,
         is_dry_run=dry_run,
+    )
+
+
+def leases_of(
+    settings: Settings,
+    directory: Path,
+    ledger: LedgerStore,
+    clock: SteadyClock,
+    deliverer: Callable[[], Deliverer],
+    watch: Callable[[], Watch],
+    *,
+    dry_run: bool,
+) -> Leases:
+    """Who drives an identity: this daemon alone, or the host that holds its lease."""
+    place = settings.graph_path
+    if not settings.has_graph or not isinstance(place, GraphUrl) or dry_run:
+        return SoleDriver()
+    # whoever has a graph in a file needs none of this
+    from wake_bridge.config.hosts import HostsFile  # noqa: PLC0415
+    from wake_bridge.engine.deliver.host_leases import HostLeases  # noqa: PLC0415
+    from wake_bridge.program_version import program_version  # noqa: PLC0415
+    from wake_bridge.storage.graph.postgres.leases import PostgresLeases  # noqa: PLC0415
+
+    host = HostsFile(directory).own_name(new_ulid())
+    return HostLeases(
+        PostgresLeases(place, host, place_of_state(directory), program_version()),
+        host,
+        ledger,
+        clock,
+        seen=lambda: watch().agents_here(),
+        waiting=lambda: deliverer().waiting(),
+        changed=lambda identity: deliverer().look_at(identity),
     )
 
 

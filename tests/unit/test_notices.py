@@ -28,6 +28,7 @@ NOW = Instant(1_800_000_000_000)
 MINUTE = 60_000
 AFTER = 15 * MINUTE
 ENDS_BY_ITSELF_OR_BY_WHO_BEGAN_IT = {
+    HoldReason.OTHER_HOST,
     HoldReason.ACTIVE,
     HoldReason.WINDOW,
     HoldReason.BUSY_PANE,

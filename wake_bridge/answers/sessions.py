@@ -83,7 +83,7 @@ class SessionAnswers:
         }
 
     async def _taking(self, request: Mapping[str, Any]) -> Answer:
-        return {"ok": self._parts.handover.taking(*_lease_of(request))}
+        return {"ok": await self._parts.handover.taking(*_lease_of(request))}
 
     async def _printed(self, request: Mapping[str, Any]) -> Answer:
         return {"ok": self._parts.handover.printed(*_lease_of(request))}

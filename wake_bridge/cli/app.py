@@ -58,6 +58,8 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
     "hosts": ("hosts add devbox", "hosts list"),
     "hosts add": ("hosts add devbox", "hosts add devbox --ssh me@devbox.local"),
     "hosts list": ("hosts list", "hosts list --json"),
+    "hosts move": ("hosts move @api devbox", "hosts move @api devbox --json"),
+    "hosts gone": ("hosts gone devbox", "hosts gone devbox --json"),
     "hosts remove": ("hosts remove devbox", "hosts remove devbox --json"),
     "relay": ("relay", "relay --json"),
     "notify": (
@@ -207,7 +209,9 @@ COMMANDS: Final[dict[str, dict[str, CommandPlace]]] = {
         "sources": CommandPlace("sources", "sources", "List the sources of items, and make their tokens."),
     },
     "Many hosts": {
-        "hosts": CommandPlace("hosts", "hosts", "Link another host by ssh, and list the links."),
+        "hosts": CommandPlace(
+            "hosts", "hosts", "Link another host by ssh; list and manage the hosts that share a graph."
+        ),
         "relay": CommandPlace("hosts", "relay", "Serve the link of another host; its daemon runs this by ssh."),
         "graph": CommandPlace("graph", "graph_group", "Move the graph from one place to another."),
     },

@@ -1,17 +1,19 @@
-"""`hosts` and `relay`: other hosts that are reached by ssh, and what one of them runs here."""
+"""`hosts` and `relay`: other hosts, reached by ssh or on the same graph, and what one of them runs here."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from wake_bridge.cli.context import CommandContext, pass_run
+from wake_bridge.cli.context import IDENTITY, CommandContext, pass_run
 
 if TYPE_CHECKING:
     from wake_bridge.config.hosts import HostsFile, LinkedHost
+    from wake_bridge.ports.leases import HostDesk
 
 
 @click.group()
@@ -125,7 +127,10 @@ def _tell(run: CommandContext, host: LinkedHost, hello: Mapping[str, Any], joine
 @hosts.command("list")
 @pass_run
 def list_hosts(run: CommandContext) -> None:
-    """List the linked hosts, how each link stands, and who lives there; and the links that other hosts keep to this one."""
+    """List the linked hosts, how each link stands, and who lives there; and the links that other hosts keep to this one.
+
+    Where several hosts share a graph in PostgreSQL, list these as well, with the agents that each of them serves.
+    """
     known = _file(run).known()
     told = {str(one["host"]): one for one in _told_by_daemon(run)}
     for name, host in known.linked.items():
@@ -137,8 +142,80 @@ def list_hosts(run: CommandContext) -> None:
         run.console.line(record, "\n".join(lines))
     for link in known.incoming:
         run.console.line({"link": link, "state": "let in"}, f"{link}  links here, and may wake the agents of this host")
-    if not known.linked and not known.incoming:
+    sharing = _sharing(run, known.own)
+    for record, line in sharing:
+        run.console.line(record, line)
+    if not known.linked and not known.incoming and not sharing:
         run.console.say("no hosts; `wake-bridge hosts add NAME` links one that ssh can reach")
+
+
+def _sharing(run: CommandContext, own: str) -> list[tuple[dict[str, Any], str]]:
+    """The hosts that share the graph, each with its line; what cannot be asked now is said, and keeps nothing else back."""
+    from wake_bridge.domain.errors import OperationFailed, SourceError
+    from wake_bridge.records import sharing_record
+    from wake_bridge.storage.graph.opened import open_host_desk
+
+    try:
+        desk = open_host_desk(run.places.graph_path)
+        found = desk.hosts() if desk is not None else ()
+    except (SourceError, OperationFailed) as away:
+        run.console.warn(f"note: which hosts share the graph cannot be told: {away}")
+        return []
+    if desk is not None:
+        desk.close()
+    lines = []
+    for one in found:
+        record = sharing_record(one)
+        here = "  (this host)" if one.host == own else ""
+        line = f"{one.host}  {record['state']}  {', '.join(one.identities) or 'no agents'}{here}"
+        lines.append((record, f"{line}\n  {record['why']}" if record["why"] else line))
+    return lines
+
+
+@hosts.command("move")
+@click.argument("identity", metavar="@ID", type=IDENTITY)
+@click.argument("host", metavar="HOST")
+@pass_run
+def move(run: CommandContext, identity: str, host: str) -> None:
+    """Have another host that shares the graph serve an agent: as soon as that sees it, and for as long as it does."""
+    from wake_bridge.domain.names import Identity
+
+    _require_person(run, "which host serves an agent is a person's word")
+    with closing(_desk(run)) as desk:
+        before, after = desk.move(Identity(identity), host)
+    record = {"agentIdentity": identity, "from": before or None, "host": after}
+    told = f"{after} takes {identity} as soon as it sees its agent"
+    run.console.object(record, f"{told}; until now {before} serves it" if before and before != after else told)
+
+
+@hosts.command("gone")
+@click.argument("host", metavar="HOST")
+@pass_run
+def gone(run: CommandContext, host: str) -> None:
+    """Say that a host will not come back: the others take its agents, and what it had begun ends as unknown.
+
+    Nothing that it may have typed is typed again. If it comes back all the same, it joins again by itself.
+    """
+    _require_person(run, "that a host is gone is a person's word")
+    with closing(_desk(run)) as desk:
+        name, leases, intents = desk.gone(host)
+    record = {"host": name, "leases": leases, "unknown": intents}
+    run.console.object(record, f"{name} is gone: {leases} agents are free, {intents} of its wakes end as unknown")
+
+
+def _desk(run: CommandContext) -> HostDesk:
+    """Raises `UsageMistake` where no other host can be."""
+    from wake_bridge.domain.errors import UsageMistake
+    from wake_bridge.storage.graph.opened import open_host_desk
+
+    desk = open_host_desk(run.places.graph_path)
+    if desk is None:
+        raise UsageMistake(
+            "the graph is a file, and one host serves it",
+            str(run.places.graph_path),
+            hint="several hosts share a graph in PostgreSQL: graph.url (docs/many-hosts.md)",
+        )
+    return desk
 
 
 def _told_by_daemon(run: CommandContext) -> Sequence[Mapping[str, Any]]:
@@ -228,7 +305,7 @@ def relay(run: CommandContext) -> None:
     run_relay(run.places.state_dir)
 
 
-def _require_person(run: CommandContext) -> None:
+def _require_person(run: CommandContext, why: str = "a link lets one host wake every agent of another") -> None:
     """Raises `RefusedForSafety`."""
     from wake_bridge.domain.errors import RefusedForSafety
     from wake_bridge.offline.owner import invoker
@@ -236,7 +313,7 @@ def _require_person(run: CommandContext) -> None:
     who = invoker(run)
     if not who.is_person:
         raise RefusedForSafety(
-            "a link lets one host wake every agent of another",
+            why,
             who.told,
             hint="a person can do this in their own shell, outside any agent",
         )

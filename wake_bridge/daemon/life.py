@@ -266,6 +266,8 @@ class Daemon:
             web.start()
             jobs["http"] = web.run
             jobs["hosts"] = parts.links.run
+        if parts.leases.are_shared:
+            jobs["leases"] = self._leases
         try:
             await Supervisor(jobs, parts.clock).run(self._stop)
         finally:
@@ -273,6 +275,7 @@ class Daemon:
             self._notifier.stopping()
             self._log.info("daemon_stopping")
             await parts.deliverer.drain(STOP_PATIENCE)
+            await parts.leases.leave()
             await self._chores.stop()
             await control.stop()
             self._log.info("daemon_stopped", cursor=parts.tail.cursor)
@@ -286,6 +289,11 @@ class Daemon:
         """Ask the routes that failed, those of an earlier daemon too, as soon as it is known whose they are."""
         await self.parts.tail.begun.wait()
         await self.parts.recovery.run()
+
+    async def _leases(self) -> None:
+        """Keep the leases, as soon as it is known who could live here."""
+        await self.parts.tail.begun.wait()
+        await self.parts.leases.run()
 
     async def _unknowns(self) -> None:
         """Look for what nobody knows of, as soon as it is known where everybody lives."""
@@ -315,6 +323,7 @@ class Daemon:
         await self.parts.unknowns.look()
         await self.parts.deliverer.run_once()
         await self.parts.acknowledge.look()
+        await self.parts.leases.leave()
         await self._chores.prune()
 
     def _prepare(self) -> None:

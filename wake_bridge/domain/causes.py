@@ -66,6 +66,7 @@ class HoldReason(StrEnum):
     NO_ADAPTER = "no_adapter", "no adapter serves {identity}{detail}"
     ADAPTER_FAILED = "adapter_failed", "the last attempt failed{detail}"
     GRAPH_AWAY = "graph_away", "the graph could not be read{detail}"
+    OTHER_HOST = "other_host", "another host serves {identity}{detail}", Tell.NEVER
     HOST_AWAY = "host_away", "{where}, where {identity} lives, cannot be reached{detail}"
     DRY_RUN = "dry_run", "a dry run decided and typed nothing", Tell.NEVER
     LIMITED = "limited", "the model does not answer the agent in {where}{detail}", Tell.NEVER  # its episode is told
@@ -450,6 +451,25 @@ class Cause(StrEnum):
 
     GRAPH_AWAY = general(
         HoldReason.GRAPH_AWAY, "nothing to do: the graph cannot be read at the moment; wake-bridge tries again"
+    )
+    LEASE_AWAY = Remedy(
+        "lease-away",
+        HoldReason.GRAPH_AWAY,
+        "nothing to do: wake-bridge cannot tell now whether this host serves {identity} ({detail}); it asks the database again",
+    )
+    OTHER_HOST = general(
+        HoldReason.OTHER_HOST,
+        "nothing to do: the host {detail} serves {identity}; `wake-bridge hosts move {identity} HOST` has another one do it",
+    )
+    TOLD_ELSEWHERE = Remedy(
+        "told-elsewhere",
+        HoldReason.OTHER_HOST,
+        "nothing to do: the host {detail} has told {identity} of it, or may have",
+    )
+    LEASE_LATE = Remedy(
+        "lease-late",
+        HoldReason.OTHER_HOST,
+        "nothing to do: this machine stood still before the key ({detail}); wake-bridge tries again",
     )
     HOST_AWAY = general(HoldReason.HOST_AWAY, "nothing to do: wake-bridge tries {where} again by itself ({detail})")
     DRY_RUN = general(HoldReason.DRY_RUN, "nothing to do: a dry run types nothing")

@@ -272,7 +272,7 @@ def _switches_off(switches: Switches, now: Instant, local_minutes: int) -> Itera
         yield Hold(HoldReason.BENCHED, detail, next_look_at=by_hand)
     if switches.other_driver:
         other = switches.other_driver
-        yield Hold(HoldReason.OTHER_DRIVER, other.told, next_look_at=by_hand, cause=other.cause)
+        yield Hold(other.cause.reason, other.told, next_look_at=by_hand, cause=other.cause)
     left = switches.quiet_hours.minutes_left(local_minutes) if switches.quiet_hours else 0
     if left:
         ends_at = Instant(now - now % MINUTE + left * MINUTE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeVar
@@ -34,9 +34,18 @@ class GraphQueries:
 
     The log is opened on first use, on this object's own thread; one that answered with an error is opened anew at the
     next question. Raises what the log raises (`SourceError`).
+
+    Args:
+        open_log: opens it.
+        told: answers what an identity was told of by other hosts on the same graph; None where there can be none.
     """
 
-    def __init__(self, open_log: Callable[[], ChangeLog]) -> None:
+    def __init__(
+        self,
+        open_log: Callable[[], ChangeLog],
+        told: Callable[[Identity, Sequence[str]], Awaitable[Mapping[str, str]]] | None = None,
+    ) -> None:
+        self._told = told
         self._open_log = open_log
         self._log: ChangeLog | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="inquiry")
@@ -60,6 +69,10 @@ class GraphQueries:
     async def node(self, node_id: str) -> Json | None:
         """Properties of one node; None if it is gone."""
         return await self._ask(lambda log: log.node(node_id))
+
+    async def told(self, identity: Identity, subject_keys: Sequence[str]) -> Mapping[str, str]:
+        """Which of these an identity was told of, or may have been, by another host on the same graph; and by which."""
+        return await self._told(identity, subject_keys) if self._told is not None else {}
 
     async def touched(self, after: LogId, upto: LogId) -> set[str]:
         """What those rows of the log are about; see `ChangeLog.touched`."""

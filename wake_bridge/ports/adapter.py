@@ -94,14 +94,36 @@ class Wake:
     may_begin: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class SendBy:
+    """Until when what an intent announced may be sent: later another host may have taken over.
+
+    `until` follows `AdapterContext.clock`, which counts on while the machine sleeps. `seconds` are the first and the last whole
+    second of the wall clock that lie before it, for who can only ask that.
+    """
+
+    until: Instant
+    seconds: tuple[int, int]
+
+    @classmethod
+    def within(cls, seconds: int, clock: Clock) -> SendBy:
+        """So many seconds from now."""
+        now = clock.wall() // 1000
+        return cls(Instant(clock.now() + seconds * 1000), (now, now + seconds - 1))
+
+    def is_over(self, clock: Clock) -> bool:
+        """Whether it is too late."""
+        return clock.now() >= self.until
+
+
 class Journal(Protocol):
     """Where an attempt writes down each step.
 
     Contract: returns only after the step is on disk. If it raises, no further key may be sent.
     """
 
-    async def __call__(self, step: Step, evidence: Mapping[str, str]) -> None:
-        """Append `step` with what was seen."""
+    async def __call__(self, step: Step, evidence: Mapping[str, str]) -> SendBy | None:
+        """Append `step` with what was seen; of an `intent_submit` the answer may say until when that may be sent."""
 
 
 @dataclass(frozen=True, slots=True)

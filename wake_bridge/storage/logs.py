@@ -80,6 +80,12 @@ EVENTS: Final = frozenset(
         # links to other hosts
         "host_linked",
         "host_away",
+        # hosts that share a graph
+        "lease_taken",
+        "lease_gone",
+        "lease_given_back",
+        "leases_away",
+        "leases_back",
         # wake events and deliveries
         "event_matched",
         "event_refused",

@@ -14,6 +14,7 @@ import grp
 import os
 import pwd
 import stat
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -249,3 +250,13 @@ def _is_own_group(gid: int) -> bool:
     except KeyError:
         return False
     return group.gr_name == name and not set(group.gr_mem) - {name}
+
+
+def place_of_state(directory: Path) -> str:
+    """Tells a directory from every copy of it: this boot of this machine, device and inode."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        boot = f"{uuid.getnode():x}"
+    found = directory.stat()
+    return f"{boot}:{found.st_dev:x}-{found.st_ino:x}"

@@ -254,6 +254,7 @@ class TmuxAdapter:
             fence=fence,
             journal=journal,
             driver=DriverProcess.here(self._context.graph()),
+            clock=self._context.clock,
         )
 
     async def probe(self) -> Sequence[Check]:

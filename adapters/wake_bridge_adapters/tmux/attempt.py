@@ -18,7 +18,8 @@ from wake_bridge.domain.delivery import Step
 from wake_bridge.domain.presence import Evidence
 from wake_bridge.domain.routing import Binding
 from wake_bridge.domain.values import dataclass
-from wake_bridge.ports.adapter import Journal, Refused, Unknown, Wake
+from wake_bridge.ports.adapter import Journal, Refused, SendBy, Unknown, Wake
+from wake_bridge.ports.clock import Clock
 from wake_bridge_adapters.bounded_call import CallResult
 from wake_bridge_adapters.tmux.command import TmuxServer
 from wake_bridge_adapters.tmux.occupants import NO_PROCESS, PaneAgent, breach, process_now, started_at
@@ -132,6 +133,7 @@ class PaneAttempt:
     fence: Binding
     journal: Journal
     driver: DriverProcess
+    clock: Clock
 
     def claim(self, view: PaneView) -> PaneClaim:
         """How the pane is made ours, or that it is; raises `DrivenElsewhere`."""
@@ -154,9 +156,9 @@ class PaneAttempt:
         """Send commands to the pane's server."""
         return await self.server.ask(*commands, stdin=stdin)
 
-    async def write(self, step: Step, **detail: str) -> None:
-        """Write a step down; only then may the next key be sent."""
-        await self.journal(step, {"where": self.label, "pane": self.pane_id, **detail})
+    async def write(self, step: Step, **detail: str) -> SendBy | None:
+        """Write a step down; only then may the next key be sent, and no later than the answer says."""
+        return await self.journal(step, {"where": self.label, "pane": self.pane_id, **detail})
 
     def breach(self, view: PaneView) -> str:
         """What of the fence no longer holds; empty while all of it does.

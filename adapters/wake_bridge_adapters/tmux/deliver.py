@@ -13,7 +13,15 @@ from wake_bridge.domain.routing import Binding
 from wake_bridge.domain.values import dataclass
 from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Refused, Trace, Unknown
 from wake_bridge_adapters.tmux.attempt import POLL, DrivenElsewhere, PaneAttempt
-from wake_bridge_adapters.tmux.guarded import NotExpressible, TmuxVerdict, condition, if_still
+from wake_bridge_adapters.tmux.guarded import (
+    TIME_SHOWS,
+    TIME_SHOWS_NO_MORE,
+    NotExpressible,
+    TmuxVerdict,
+    condition,
+    if_still,
+    in_time,
+)
 from wake_bridge_adapters.tmux.occupants import NO_PROCESS, PaneAgent, started_at
 from wake_bridge_adapters.tmux.pane_facts import NoPane
 from wake_bridge_adapters.tmux.stage import stage
@@ -221,17 +229,20 @@ async def _press(attempt: PaneAttempt, first: PaneView) -> Refused | Unknown | N
         guard = condition(view.look, first.look, sight_of(view, attempt.wake), driver=claim.ours)
     except (NotExpressible, DrivenElsewhere) as problem:
         return attempt.staged(str(problem))
-    await attempt.write(Step.INTENT_SUBMIT)
+    send_by = await attempt.write(Step.INTENT_SUBMIT)
     pressed = await if_still(
         attempt.server,
         attempt.pane_id,
-        guard,
-        before=claim.commands(attempt.pane_id),
+        guard if send_by is None else in_time(guard, send_by),
+        before=[*claim.commands(attempt.pane_id), *(() if send_by is None else [TIME_SHOWS])],
         then=ENTER.format(pane=attempt.pane_id),
+        after=[] if send_by is None else [TIME_SHOWS_NO_MORE],
     )
     if pressed.verdict in {TmuxVerdict.DONE, TmuxVerdict.SILENT}:
         return None
     why = pressed.answer.complaint if pressed.verdict is TmuxVerdict.NOT_REACHED else "the pane was no longer as seen"
+    if send_by is not None and send_by.is_over(attempt.clock):
+        why = "the time for it was over"
     await attempt.write(Step.REFUSED, why=why)
     return attempt.staged(f"Enter was held back: {why}")
 

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Final
 
 from wake_bridge.domain.values import dataclass
+from wake_bridge.ports.adapter import SendBy
 from wake_bridge_adapters.bounded_call import CallResult
 from wake_bridge_adapters.tmux.command import TmuxServer
 from wake_bridge_adapters.tmux.pane_facts import DRIVER_OPTION, FENCED_NAMES, PaneFacts, PaneReading
@@ -59,6 +60,24 @@ def condition(look: PaneReading, first: PaneReading, sight: str = "", *, driver:
     if not _SIGHT.fullmatch(sight):
         raise NotExpressible(f"cannot be searched for in a condition: {sight!r}")
     return f"#{{&&:{as_seen},#{{C:{sight}}}}}"
+
+
+def in_time(guard: str, send_by: SendBy) -> str:
+    """The condition, and that the server itself reads one of these seconds from the wall clock when it judges.
+
+    Whoever stands still in between, the client, the server or the machine, it is judged when the key would be pressed. Numbers
+    of ten digits compare as texts.
+    """
+    first, last = send_by.seconds
+    now = f"#{{T:{TIME_OPTION}}}"
+    return f"#{{&&:{guard},#{{&&:#{{>=:{now},{first}}},#{{<=:{now},{last}}}}}}}"
+
+
+TIME_OPTION: Final = "@wake_bridge_time"
+"""Holds a format of strftime, which tmux fills in wherever it is asked for by `T:`."""
+
+TIME_SHOWS: Final = ("set-option", "-s", TIME_OPTION, "%s")
+TIME_SHOWS_NO_MORE: Final = ("set-option", "-s", "-u", TIME_OPTION)
 
 
 def can_be_sight(text: str) -> bool:
@@ -112,11 +131,12 @@ async def if_still(
     then: str,
     otherwise: str = "",
     before: Sequence[Sequence[str]] = (),
+    after: Sequence[Sequence[str]] = (),
     stdin: str = "",
 ) -> Guarded:
     """Run `then` if `guard` holds for the pane, else `otherwise`, without anything in between.
 
-    `then` and `otherwise` are single tmux commands; `before` runs first and gets `stdin`.
+    `then` and `otherwise` are single tmux commands; `before` runs first and gets `stdin`, `after` runs whatever was done.
     """
     word = secrets.token_hex(8)
     reached, done, refused = f"reached-{word}", f"done-{word}", f"refused-{word}"
@@ -124,6 +144,7 @@ async def if_still(
         *before,
         ["display-message", "-p", reached],
         ["if-shell", "-F", "-t", pane_id, guard, _and_say(then, done), _and_say(otherwise, refused)],
+        *after,
         stdin=stdin,
     )
     said = answer.stdout.splitlines()

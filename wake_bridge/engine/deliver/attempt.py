@@ -12,10 +12,12 @@ import structlog
 from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Delivery, Hold, JournalEntry, Outcome, Progress, Proof, Step, progress_of
 from wake_bridge.domain.errors import LedgerUnwritable, StaleLease
+from wake_bridge.domain.guards import OtherDriver
 from wake_bridge.domain.names import Instant
 from wake_bridge.domain.routing import Route
 from wake_bridge.domain.sessions import HOOK
 from wake_bridge.engine.deliver.emissions import Receivers
+from wake_bridge.engine.deliver.leases import FenceNotHeld, Leases
 from wake_bridge.engine.deliver.pushes import Pushes
 from wake_bridge.engine.deliver.switches import SwitchReader
 from wake_bridge.engine.deliver.unknown_outcomes import OutcomeTracer
@@ -31,6 +33,7 @@ from wake_bridge.ports.adapter import (
     Nowhere,
     Place,
     Refused,
+    SendBy,
     Unknown,
     Wake,
 )
@@ -41,14 +44,34 @@ from wake_bridge.ports.ledger import Ledger
 class LeasedJournal:
     """The journal port of one attempt: writes under the delivery's lease, and refuses once the lease has risen."""
 
-    def __init__(self, ledger: Ledger, delivery: Delivery, clock: Clock) -> None:
+    def __init__(self, ledger: Ledger, delivery: Delivery, clock: Clock, leases: Leases) -> None:
         self._ledger = ledger
         self._delivery = delivery
         self._clock = clock
+        self._leases = leases
 
-    async def __call__(self, step: Step, evidence: Mapping[str, str]) -> None:
-        """Append the step; on disk when this returns. Raises `StaleLease` or `LedgerUnwritable`."""
+    async def __call__(self, step: Step, evidence: Mapping[str, str]) -> SendBy | None:
+        """Append the step; on disk when this returns. An intent to submit is committed for all hosts first.
+
+        Raises `StaleLease`, `LedgerUnwritable` or `FenceNotHeld`.
+        """
+        send_by = None
+        if step is Step.INTENT_SUBMIT:
+            send_by = await self._leases.commit(self._delivery, subjects_of(self._ledger, self._delivery.id))
         self._ledger.append(self._delivery, step, evidence, self._clock.now())
+        if send_by is not None and send_by.is_over(self._clock):
+            # whatever the adapter, and however long this process stood still
+            self._ledger.append(self._delivery, Step.REFUSED, {"why": TOO_LATE}, self._clock.now())
+            raise FenceNotHeld(OtherDriver(TOO_LATE, Cause.LEASE_LATE))
+        return send_by
+
+
+TOO_LATE: Final = "too long after its commit"
+
+
+def subjects_of(ledger: Ledger, delivery_id: str) -> list[str]:
+    """What a delivery tells of."""
+    return [one.subject_key for one in ledger.events(ledger.event_ids_of(delivery_id))]
 
 
 _LEFT_THERE: Final[Mapping[Cause, Cause]] = {
@@ -75,8 +98,16 @@ class AttemptRunner:
     """Runs attempts on locked deliveries and settles what comes of them."""
 
     def __init__(
-        self, ledger: Ledger, routes: Routes, recovery: RouteRecovery, pushes: Pushes, current: Current, clock: Clock
+        self,
+        ledger: Ledger,
+        routes: Routes,
+        recovery: RouteRecovery,
+        pushes: Pushes,
+        current: Current,
+        clock: Clock,
+        leases: Leases,
     ) -> None:
+        self._leases = leases
         self._pushes = pushes
         self._ledger = ledger
         self._routes = routes
@@ -106,12 +137,14 @@ class AttemptRunner:
             may_start_thread=self._routes.authority(delivery.identity).may_start_thread,
             may_begin=may_begin,
         )
-        outcome = await self._bounded(route, place, delivery, wake)
         try:
+            outcome = await self._bounded(route, place, delivery, wake)
             return self.conclude(route, delivery, outcome)
         except StaleLease:
             self._log.warning("stale_lease", delivery=delivery.id)
             return self._ledger.delivery(delivery.id) or delivery
+        finally:
+            self._leases.concluded(delivery)
 
     def _since(self, instant: Instant) -> int | None:
         """Milliseconds since then; None where the clock was set back over a restart, and nobody knows."""
@@ -119,12 +152,14 @@ class AttemptRunner:
 
     async def _bounded(self, route: Route, place: Place, delivery: Delivery, wake: Wake) -> AttemptOutcome:
         adapter = self._routes.adapter(route)
-        journal = LeasedJournal(self._ledger, delivery, self._clock)
+        journal = LeasedJournal(self._ledger, delivery, self._clock, self._leases)
         try:
             async with asyncio.timeout(self._current.settings.lease_ms / 1000 * 0.8):
                 return await adapter.deliver(place, route.address, wake, journal)
         except TimeoutError:
             return Failed(retryable=True, reason="the attempt took longer than its lease")
+        except FenceNotHeld as refused:
+            return Refused(refused.why.cause.reason, refused.why.told, delivery.where, refused.why.cause)
         except (StaleLease, LedgerUnwritable):
             # no fault of the adapter's: no key follows a step that cannot be written down
             raise

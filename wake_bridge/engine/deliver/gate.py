@@ -38,6 +38,7 @@ from wake_bridge.domain.routing import Inject, Observe, Route, Start, Steer
 from wake_bridge.engine.deliver.attempt import AttemptRunner, LeaseRecovery
 from wake_bridge.engine.deliver.emissions import Emissions
 from wake_bridge.engine.deliver.envelopes import envelope_of
+from wake_bridge.engine.deliver.leases import Leases, SoleDriver
 from wake_bridge.engine.deliver.pushes import Pushes
 from wake_bridge.engine.deliver.relevance import JudgedEvents, News, allowed_senders, bodies_of, news_of
 from wake_bridge.engine.deliver.switches import SwitchReader
@@ -73,6 +74,7 @@ class Gate:
         new_id: makes the ids of emissions; None where nothing is posted.
         acted: what an identity's agent was told to have done since an instant; empty for nothing.
         seen: called when an agent was looked at, before its wake is sent: it may stand at a limit that nobody has noted yet.
+        leases: whether this host drives an identity.
     """
 
     def __init__(
@@ -90,7 +92,9 @@ class Gate:
         new_id: NewId | None = None,
         acted: Callable[[Identity, Instant], str] = lambda *_: "",
         seen: Callable[[Identity], None] = lambda _: None,
+        leases: Leases | None = None,
     ) -> None:
+        self._leases = leases = leases if leases is not None else SoleDriver()
         self._new_id = new_id
         self._seen = seen
         self._ledger = ledger
@@ -101,8 +105,8 @@ class Gate:
         self._clock = clock
         self._dry_run = dry_run
         self.pushes = Pushes(ledger, queries, routes, watch, current, clock, acted)
-        self._attempt = AttemptRunner(ledger, routes, recovery, self.pushes, current, clock)
-        self._switches = SwitchReader(ledger, current, clock, other_driver)
+        self._attempt = AttemptRunner(ledger, routes, recovery, self.pushes, current, clock, leases)
+        self._switches = SwitchReader(ledger, current, clock, other_driver, leases.elsewhere)
         self._tracer = OutcomeTracer(ledger, routes, current, clock)
         self._lease_recovery = LeaseRecovery(
             ledger,
@@ -284,6 +288,9 @@ class Gate:
         guarded = self._judge(delivery, news, place, route)
         if not isinstance(guarded, Go):
             return None, self._stopped(delivery, guarded)
+        if not self._dry_run and (driver := await self._leases.take(delivery.identity)) is not None:
+            look_at = self._relook(delivery)
+            return None, Hold(driver.cause.reason, driver.told, place.label, look_at, driver.cause)
         if route.capabilities.has_own_limits:
             return route, await self._attempt_at(how, delivery, place, guarded.events, news)
         is_at_rest = not isinstance(how, Steer)

@@ -73,7 +73,9 @@ async def judge_events(
     left_behind = _left_behind(ledger.task_states(tasks), of_rows)
     left_behind |= _left_behind({}, [one for one in open_events if is_signed(one)])
     identities = dict(await queries.identities())
-    shown = ledger.announced(identity, [one.subject_key for one in open_events])
+    keys = [one.subject_key for one in open_events]
+    shown = ledger.announced(identity, keys)
+    told = await queries.told(identity, [one.subject_key for one in open_events if not one.again_of])
 
     surviving: list[WakeEvent] = []
     closed: list[tuple[WakeEvent, EventStatus, str]] = []
@@ -81,6 +83,8 @@ async def judge_events(
         verdict: tuple[EventStatus, str] | None = None
         if event.subject_key in shown:
             verdict = EventStatus.ANNOUNCED, "shown by inbox"
+        elif event.subject_key in told:
+            verdict = EventStatus.ANNOUNCED, f"told by the host {told[event.subject_key]}"
         elif event.id in left_behind:
             verdict = EventStatus.SUPERSEDED, left_behind[event.id]
         elif isinstance(event.detail, PresenceDetail):

@@ -68,11 +68,18 @@ class SwitchReader:
 
     Args:
         other_driver: what else drives the same directory, None if nothing does.
+        elsewhere: which other host drives an identity, None if none does.
     """
 
     def __init__(
-        self, ledger: SwitchSource, current: Current, clock: Clock, other_driver: Callable[[], OtherDriver | None]
+        self,
+        ledger: SwitchSource,
+        current: Current,
+        clock: Clock,
+        other_driver: Callable[[], OtherDriver | None],
+        elsewhere: Callable[[Identity], OtherDriver | None] = lambda _: None,
     ) -> None:
+        self._elsewhere = elsewhere
         self._ledger = ledger
         self._current = current
         self._clock = clock
@@ -89,7 +96,7 @@ class SwitchReader:
             all_paused_until=all_of_them.until if all_of_them else None,
             participation=participation,
             quiet_hours=self._current.settings.quiet_hours,
-            other_driver=self._other_driver(),
+            other_driver=self._other_driver() or self._elsewhere(identity),
             limit=self._limit_of(identity),
         )
 

@@ -272,6 +272,10 @@ class Watch:
         theirs = [track for (who, _), track in self._tracks.items() if who == identity and track.samples]
         return sorted(theirs, key=_is_native, reverse=True)
 
+    def agents_here(self) -> set[Identity]:
+        """Those whose agents the last look saw."""
+        return {who for (who, _), track in self._tracks.items() if track.samples and track.samples[-1].capabilities}
+
     def nowhere(self, identity: Identity) -> Nowhere | None:
         """Why the identity has no place on a route that was asked last; None where no route said so."""
         return next((one for (who, _), one in self._nowhere.items() if who == identity), None)

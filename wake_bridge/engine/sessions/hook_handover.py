@@ -23,6 +23,8 @@ from wake_bridge.domain.nudges import is_our_pulse
 from wake_bridge.domain.sessions import HOOK, Caller, Moment
 from wake_bridge.domain.text import harmless
 from wake_bridge.domain.values import dataclass
+from wake_bridge.engine.deliver.attempt import TOO_LATE, subjects_of
+from wake_bridge.engine.deliver.leases import FenceNotHeld, Leases, SoleDriver
 from wake_bridge.engine.deliver.relevance import JudgedEvents, allowed_senders, bodies_of, judge_events
 from wake_bridge.engine.deliver.switches import SwitchReader
 from wake_bridge.engine.graph_queries import GraphQueries
@@ -101,6 +103,7 @@ class HookHandover:
         place_of: where the identity lives, as it is watched: a turn that is prolonged counts against that place.
         poke: something may have been left for another delivery.
         dry_run: hand nothing over.
+        leases: whether this host drives an identity.
     """
 
     def __init__(
@@ -117,7 +120,9 @@ class HookHandover:
         place_of: Callable[[Identity], Place | None],
         poke: Callable[[], None],
         dry_run: bool = False,
+        leases: Leases | None = None,
     ) -> None:
+        self._leases = leases if leases is not None else SoleDriver()
         self._ledger = ledger
         self._queries = queries
         self._registry = registry
@@ -167,17 +172,21 @@ class HookHandover:
             self._log.debug("stale_lease", agent=identity, reason=str(away))
             return HookAnswer(identity)
 
-    def taking(self, delivery_id: str, lease: int) -> bool:
+    async def taking(self, delivery_id: str, lease: int) -> bool:
         """The hook is about to print its offer: whether it may. On disk when this answers."""
         now = self._clock.now()
         delivery = self._held(delivery_id, lease)
         if delivery is None or (delivery.lease_until or 0) <= now or self._progress(delivery) is not Progress.UNTOUCHED:
             return False
         try:
+            send_by = await self._leases.commit(delivery, subjects_of(self._ledger, delivery.id))
             # first the time, then the intent: nobody takes over from a hook that prints
             self._ledger.renew(delivery, Instant(now + PRINTING_LASTS), None, now)
             self._ledger.append(delivery, Step.INTENT_SUBMIT, {"by": HOOK, "where": delivery.where}, now)
-        except (StaleLease, IllegalTransition):
+            if send_by is not None and send_by.is_over(self._clock):
+                self._ledger.append(delivery, Step.REFUSED, {"why": TOO_LATE}, self._clock.now())
+                return False
+        except (StaleLease, IllegalTransition, FenceNotHeld):
             return False
         return True
 
@@ -218,7 +227,7 @@ class HookHandover:
         place = self._place_of(identity) if moment is Moment.STOP else None
         free = self._let_through(identity, judged, vehicle, moment, place)
         items = items_of(free)
-        if not items:
+        if not items or await self._leases.take(identity) is not None:
             return None
         shown, total = items[:MOST_SHOWN], len(items) + self._beside(identity, events)
         told = [event for item in shown for event in item.events]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from wake_bridge.domain.errors import SourceMissing
 from wake_bridge.domain.graph_places import GraphPlace, GraphUrl
+from wake_bridge.ports.leases import HostDesk
 from wake_bridge.storage.graph.access import Graph, WritableGraph
 from wake_bridge.storage.graph.graph_file import GraphFile, GraphWriter
 from wake_bridge.storage.graph.schema import create_embedded_graph
@@ -65,3 +66,12 @@ def create_graph(place: GraphPlace, now: str) -> bool:
 
         return create_postgres_graph(place, now)
     return create_embedded_graph(place, now)
+
+
+def open_host_desk(place: GraphPlace) -> HostDesk | None:
+    """What a person does about the hosts that share a graph; None where none can. Errors as those of `open_graph`."""
+    if not isinstance(place, GraphUrl):
+        return None
+    from wake_bridge.storage.graph.postgres.leases import PostgresHostDesk  # noqa: PLC0415 - an extra
+
+    return PostgresHostDesk(place)

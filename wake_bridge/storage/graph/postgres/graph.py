@@ -230,16 +230,20 @@ class PostgresWriter(PostgresReader):
 
 def create_postgres_graph(place: GraphUrl, now: str) -> bool:
     """See `opened.create_graph`."""
-    with contextlib.suppress(SourceMissing):
-        PostgresReader(place).close()
-        return False
     base = PostgresConnection(place, is_checked=False)
     try:
+        with contextlib.suppress(SourceMissing):
+            PostgresReader(place).close()
+            if base.rows("SELECT to_regclass('wake_bridge.leases')")[0][0] is None:
+                # made before several hosts could share it
+                base.execute_script(leases_schema())
+            return False
         with base.transaction():
             base.rows(_MAKING)
             if base.rows("SELECT to_regclass('wake_bridge.graph')")[0][0] is not None:
                 return False
             base.execute_script(schema())
+            base.execute_script(leases_schema())
             sentinel = broadcast_sentinel(now)
             base.run(_PUT_NODE, (sentinel["id"], None, as_stored(sentinel)))
         return True
@@ -251,6 +255,12 @@ def create_postgres_graph(place: GraphUrl, now: str) -> bool:
 def schema() -> str:
     """The statements that make the graph."""
     return files(__package__).joinpath("schema.sql").read_text(encoding="utf-8")
+
+
+@cache
+def leases_schema() -> str:
+    """The statements that make what several hosts share."""
+    return files(__package__).joinpath("leases.sql").read_text(encoding="utf-8")
 
 
 _hinted_at: dict[str, float] = {}

@@ -263,6 +263,24 @@ def test_mail_that_was_read_is_not_passed_on(tmp_path: Path) -> None:
     live(house.clock, story())
 
 
+def test_mail_that_was_only_listed_is_passed_on(tmp_path: Path) -> None:
+    """A list of the inbox announces; an answer is `ack`, or that the mail is read."""
+    house = AnswersHouse(tmp_path, Death())
+
+    async def story() -> None:
+        async with house:
+            house.mail()
+            await house.wake_arrives()
+            (waiting,) = house.deliveries("@a")
+            keys = [one.subject_key for one in house.ledger.events_of(waiting.id)]
+            house.ledger.announce(Identity("@a"), keys, "inbox", house.clock.now())
+            await house.lasts(WITHIN + 15)
+            (ended,) = house.deliveries("@a")
+            assert (ended.outcome, len(house.desk.told)) == (Outcome.ESCALATED, 1)
+
+    live(house.clock, story())
+
+
 def test_of_a_hold_that_will_pass_to_a_person_there_is_no_notice(tmp_path: Path) -> None:
     """A notice and an escalation are never both sent for one fact; other mail that is held so is told as ever."""
     house = AnswersHouse(tmp_path, Death())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,9 +12,12 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.namespaces import Namespaces
 from tests.programs import needs
 from wake_bridge.demo.sandbox import QUICK, DaemonProcess, Sandbox
 from wake_bridge.demo.tmux_server import PrivateTmux
+from wake_bridge.schemas.relay import DEAD_AFTER
+from wake_bridge.testing import HUNG
 from wake_bridge.testing.playground import AgentPane, Playground
 from wake_bridge.testing.ssh_server import SshServer, program_in, sshd_program
 
@@ -69,17 +74,10 @@ class TwoHosts:
         self.far.waits_for(lambda: self.arrived(subject), what=subject)
 
 
-@pytest.fixture
-def two_hosts(tmp_path: Path, program: tuple[str, ...], tmux_program: str) -> Iterator[TwoHosts]:  # noqa: ARG001
-    """Two of them, and a login shell between that greets; nothing runs yet, and nothing is linked."""
-    needs("ssh", "ssh-keygen")
-    if sshd_program() is None:
-        needs("sshd")
-    with (
-        SshServer(tmp_path / "sshd", noise="Welcome to devbox! 3 updates\n{}\n") as server,
-        Playground(tmp_path / "far", program) as playground,
-        Sandbox(tmp_path / "near", command=program) as near,
-    ):
+@contextmanager
+def two_hosts_at(directory: Path, program: tuple[str, ...], server: SshServer) -> Iterator[TwoHosts]:
+    """Two of them; nothing runs yet, and nothing is linked."""
+    with Playground(directory / "far", program) as playground, Sandbox(directory / "near", command=program) as near:
         agent = playground.agent("far")
         target = f'\n[targets."@far"]\npane = "{agent.session}"\nwindow = 0\n'
         playground.sandbox.configure(f"{QUICK}attention.after = 0\n{target}")
@@ -90,6 +88,19 @@ def two_hosts(tmp_path: Path, program: tuple[str, ...], tmux_program: str) -> It
             near.run("agent", "add", one)
         server.reached_from(near)
         yield TwoHosts(near, playground.sandbox, server, agent)
+
+
+@pytest.fixture
+def two_hosts(tmp_path: Path, program: tuple[str, ...], tmux_program: str) -> Iterator[TwoHosts]:  # noqa: ARG001
+    """The same, on loopback, with a login shell between that greets."""
+    needs("ssh", "ssh-keygen")
+    if sshd_program() is None:
+        needs("sshd")
+    with (
+        SshServer(tmp_path / "sshd", noise="Welcome to devbox! 3 updates\n{}\n") as server,
+        two_hosts_at(tmp_path, program, server) as hosts,
+    ):
+        yield hosts
 
 
 def ssh_of(daemon: DaemonProcess) -> psutil.Process:
@@ -226,3 +237,41 @@ def test_a_pane_that_leads_to_another_host_says_what_to_do(two_hosts: TwoHosts, 
         "note: far-away:0.0: ssh. An agent behind it lives on the other host: run wake-bridge there, then `wake-bridge hosts add"
         in said
     )
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("out", [3, 30, 300])
+def test_two_hosts_in_namespaces_with_a_cable_that_is_pulled_wake_once_each(
+    tmp_path: Path,
+    program: tuple[str, ...],
+    tmux_program: str,  # noqa: ARG001
+    out: int,
+) -> None:
+    """The sshd listens in one namespace, the daemon with the graph runs in the other; the cable is out for so many seconds."""
+    needs("ssh", "ip", "unshare", "nsenter")
+    with (
+        Namespaces() as namespaces,
+        SshServer(tmp_path / "sshd", "10.99.7.2", namespaces.prefix(1)) as server,
+        two_hosts_at(tmp_path, program, server) as hosts,
+    ):
+        hosts.near.command = (*namespaces.prefix(0), *hosts.near.command)
+        hosts.far.daemon()
+        hosts.link()
+        hosts.near.daemon()
+        hosts.waits_until("up")
+        hosts.near.run("subscribe", "@far", "--trigger", "SENT_TO_ME")
+        hosts.near.send("@far", "over the cable")
+        hosts.waits_for("over the cable")
+        namespaces.cable("down")
+        hosts.near.send("@far", "while it was out")
+        time.sleep(out)
+        assert hosts.arrived("while it was out") == 0
+        if out > DEAD_AFTER:
+            assert hosts.near.ask("hosts", "list")["state"] == "down"
+        namespaces.cable("up")
+        hosts.far.waits_for(lambda: hosts.arrived("while it was out"), what="the second", timeout=HUNG + 2 * out)
+        hosts.near.waits_for(
+            lambda: all(one["outcome"] == "submitted" for one in hosts.near.deliveries()), what="all to be proven"
+        )
+        assert [hosts.arrived(one) for one in ("over the cable", "while it was out")] == [1, 1]

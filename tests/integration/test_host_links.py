@@ -277,6 +277,13 @@ def test_a_link_is_made_again_and_says_how_it_stands(tmp_path: Path) -> None:
             assert (await link.hand_over(json.dumps(wake))).status == 200
             assert (await link.hand_over(json.dumps(wake | {"logId": 18}))).status == 409
 
+            # one that has moved away since: what was taken in is known, and goes no other way
+            targets = host.parts.current.settings.targets
+            host.parts.current.settings = replace(host.parts.current.settings, targets={})
+            assert (await link.hand_over(json.dumps(wake))).status == 200
+            assert (await link.hand_over(json.dumps(message_wake()))).status == 404
+            host.parts.current.settings = replace(host.parts.current.settings, targets=targets)
+
             HostsFile(host.directory).shut_out("laptop-1")
             await comes_true(lambda: link.state is LinkState.NO_DAEMON)
             assert link.why.startswith("this host takes no wakes of laptop-1: run `wake-bridge hosts add` again")

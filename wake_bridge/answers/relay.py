@@ -104,7 +104,7 @@ class RelayAnswers:
         if not parts.tail.begun.is_set():
             raise RequestRefused(503, "the daemon is starting", again=AGAIN)
         identity = Identity(wake.agent_identity)
-        if identity not in parts.residents():
+        if identity not in parts.residents() and not parts.ledger.knows_emission(link, wake.event_id):
             raise RequestRefused(404, f"{identity} does not live on this host", "agentIdentity")
         parts.tail.serve_signed(link, identity)
         taken = await accepted(wake, body, link, lambda _: True, parts.signed.take)

@@ -399,6 +399,9 @@ class SignedWakeStore(Protocol):
         Nothing changes where its sender's eventId is known. Of the events the same holds as for `advance`.
         """
 
+    def knows_emission(self, sender: str, event_id: str) -> bool:
+        """Whether an emission of that sender with that eventId was taken in, and is not forgotten."""
+
     def forget_emissions(self, before: Instant, at_most: int) -> int:
         """Forget emissions that were taken in, and say that they were sent, before that; answer how many, at most `at_most`."""
 

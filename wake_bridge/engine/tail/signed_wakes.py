@@ -108,7 +108,8 @@ class SignedWakes:
         identity = Identity(wake.agent_identity)
         if not self._epoch():
             raise NotHere(is_starting=True)
-        if not self._lives_here(identity):
+        # of one that has moved away since, its sender must not hear that nothing came of what was taken in
+        if not self._lives_here(identity) and not self._ledger.knows_emission(sender, wake.event_id):
             raise NotHere
         now = self._clock.now()
         emitted_at = parse_instant(wake.emitted_at) or now

@@ -215,6 +215,11 @@ class StoredEmissions(TailRecord):
             )
             return Taken.NEW, self._insert_new(events, now)
 
+    def knows_emission(self, sender: str, event_id: str) -> bool:
+        """See `Ledger.knows_emission`."""
+        known = self._db.value("SELECT 1 FROM signed_wake WHERE sender = ? AND event_id = ?", (sender, event_id))
+        return known is not None
+
     def forget_emissions(self, before: Instant, at_most: int) -> int:
         """See `Ledger.forget_emissions`."""
         with self._db.transaction():

@@ -1,0 +1,106 @@
+"""Routes to identities that live on another host, and wakes that are on their way there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from wake_bridge_adapters.other_host import OtherHostAdapter, OtherHostConfig
+
+from wake_bridge.domain.delivery import Delivery, DeliveryState
+from wake_bridge.domain.hosts import HostDirectory, is_host_name, wait_before_try, why_no_destination
+from wake_bridge.domain.names import EPOCH_START, Identity, Instant, Trigger
+from wake_bridge.domain.receivers import ReceiverStanding
+from wake_bridge.domain.routing import Binding
+from wake_bridge.domain.subscriptions import Subscription
+from wake_bridge.engine.routes import Routes
+from wake_bridge.engine.settings import Current, EngineSettings, TargetSettings
+from wake_bridge.ports.adapter import AdapterContext
+from wake_bridge.system.clock import SteadyClock
+from wake_bridge.testing.memory_adapter import MemoryAdapter, MemoryConfig
+
+ME = Identity("@me")
+FENCE = Binding("/tmp/t", 1, "$1", "%1", 2, "2", 3, "3")
+LOCKED = Delivery("01", ME, DeliveryState.LOCKED, 1, EPOCH_START, EPOCH_START, adapter="ssh", pane_key="ssh:devbox:@me")
+
+
+class House:
+    """What routes are made of, all of it as it can be changed."""
+
+    def __init__(self) -> None:
+        self.hosts = {ME: "devbox"}
+        self.linked = {"devbox"}
+        self.bindings: dict[Identity, Binding] = {}
+        self.subscriptions = [Subscription("sub", ME, Trigger.SENT_TO_ME)]
+        self.standing: ReceiverStanding | None = None
+        self.current = Current(EngineSettings(default_adapter="memory"))
+        context = AdapterContext(10, 10, "", {}, SteadyClock())
+        self.routes = Routes(
+            {"ssh": OtherHostAdapter(OtherHostConfig(), context), "memory": MemoryAdapter(MemoryConfig(), context)},
+            self.current,
+            lambda _: self.subscriptions,
+            self.bindings.get,
+            standing=lambda _: self.standing,
+            homes=HostDirectory(lambda who: self.hosts.get(who, ""), lambda host: host in self.linked),
+        )
+
+    def ways(self) -> list[str]:
+        return [one.key for one in self.routes.of(ME, self.routes.receivers_of(ME))]
+
+
+def test_who_lives_on_another_host_is_reached_by_its_daemon_alone() -> None:
+    """No channel and no pane of this host serves it."""
+    house = House()
+    assert house.ways() == ["ssh:devbox:@me"]
+    assert house.routes.names(ME) == []
+    assert house.routes.missing(ME) is None
+    house.hosts.clear()
+    assert house.ways() == ["memory"]
+
+
+def test_a_place_that_this_host_was_told_of_wins_and_the_conflict_is_said() -> None:
+    """A binding, a target or a pane in the subscription: it is woken here, and never on both hosts."""
+    for told in ("binding", "target", "pane"):
+        house = House()
+        if told == "binding":
+            house.bindings[ME] = FENCE
+        elif told == "target":
+            house.current.settings = EngineSettings(targets={ME: TargetSettings("memory", "one")})
+        else:
+            house.subscriptions = [replace(house.subscriptions[0], pane="work:api")]
+        assert house.ways() == ["memory"], told
+        assert (house.routes.host_of(ME), house.routes.conflict_of(ME)) == ("", "devbox")
+
+
+def test_what_may_have_arrived_on_a_host_goes_no_other_way_wherever_its_agent_lives_by_then() -> None:
+    """Moved here, moved on, or nobody says so any more: that host is asked again. Only one that was removed cannot be."""
+    house = House()
+    for moved in ("here", "on", "away"):
+        house.bindings.clear()
+        if moved == "here":
+            house.bindings[ME] = FENCE
+        house.hosts = {} if moved == "away" else {ME: "attic"} if moved == "on" else {ME: "devbox"}
+        route = house.routes.locked_for(LOCKED)
+        assert route is not None, moved
+        assert route.key == "ssh:devbox:@me"
+        assert house.routes.is_sent_again(LOCKED)
+    house.linked.clear()
+    assert house.routes.locked_for(LOCKED) is None
+
+
+def test_a_host_that_failed_is_never_suspended() -> None:
+    """The link says itself whether it is up: a wake goes out within a second of it, whatever failed before."""
+    house = House()
+    (there,) = house.routes.receivers_of(ME)
+    house.standing = ReceiverStanding(
+        there.subscription_id, failures=9, suspended_at=Instant(1), degraded_at=Instant(2)
+    )
+    assert house.routes.shut_now(there) is None
+
+
+def test_a_link_is_tried_again_soon_and_then_every_minute() -> None:
+    """At once, after 1, 2, 4 s and so on, at most a minute and a fifth; nothing of a name or a destination is an option of ssh."""
+    assert [wait_before_try(one, 0.0) for one in (0, 1, 2, 3, 7, 100)] == [0, 1_000, 2_000, 4_000, 60_000, 60_000]
+    assert wait_before_try(100, 1.0) == 72_000
+    assert [is_host_name(one) for one in ("devbox", "a.b-c_1", "-o", "a:b", "", "a b")] == [True, True, *[False] * 4]
+    assert [why_no_destination(one) for one in ("devbox", "me@10.0.0.1", "ssh://me@host:22")] == ["", "", ""]
+    assert all(why_no_destination(one) for one in ("", "-oProxyCommand=x", "a b", "a\nb"))

@@ -18,7 +18,7 @@ from wake_bridge.demo.sandbox import QUICK, DaemonProcess
 from wake_bridge.system.clock import timestamp_now
 from wake_bridge.testing.playground import Playground
 
-AGENTS = ("first", "late")
+AGENTS = ("first", "late", "patient")
 
 
 @dataclass
@@ -83,3 +83,26 @@ def put(connection: psycopg.Connection[Any], table: str, columns: dict[str, str]
     connection.execute(
         f"INSERT INTO wake_bridge.{table} ({', '.join(row)}) VALUES ({places})".encode(), [*row.values()]
     )
+
+
+def test_a_server_that_refuses_is_waited_for_and_commands_say_what_to_do(
+    house: House, postgres: PostgresServer
+) -> None:
+    """The daemon says that the graph is away and why, and goes on where it was; a command ends with 4 and a hint."""
+    sandbox, agent = house.world.sandbox, house.world.agents["patient"]
+    name = house.url.partition("?")[0].rpartition("/")[2]
+    with postgres.connected() as admin:
+        admin.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false".encode())
+        admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,))
+        [away] = house.daemon.waits_for_log("graph_away")
+        refused = sandbox.run("send", "@patient", "--from", "@me", "--subject", "x", expect=4)
+        admin.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true".encode())
+    house.daemon.waits_for_log("graph_back")
+    sandbox.send("@patient", "after that")
+    agent.fake.waits_for("submit")
+
+    assert "is not currently accepting connections" in away["reason"]
+    assert "the daemon tries again by itself" in away["hint"]
+    assert refused.stderr.startswith("error: the graph cannot be used now (database ")
+    assert ['"after that"' in text for text in agent.fake.submits()] == [True]
+    assert len(house.daemon.entries("epoch_began")) == 1

@@ -16,8 +16,7 @@ def open_graph(place: GraphPlace) -> Graph:
     Raises:
         SourceMissing: there is none.
         SourceNotAGraph: what is there is none.
-        SourceUnavailable: locked, away or unreadable for now.
-        OperationFailed: it is in PostgreSQL, and the extra `postgres` is not installed.
+        SourceUnavailable: locked, away or unreadable for now; or it is in PostgreSQL, and the extra is not installed.
     """
     if isinstance(place, GraphUrl):
         from wake_bridge.storage.graph.postgres.graph import PostgresReader  # noqa: PLC0415 - an extra

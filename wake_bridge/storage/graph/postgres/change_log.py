@@ -41,18 +41,27 @@ PAGE_BYTES: Final = 16 * 1024 * 1024
 
 _EDGE_TYPES: Final = ", ".join(f"'{name}'" for name in sorted(EDGE_TYPES))
 
-# exactly `NOT pg_visible_in_snapshot(xid, s)`, in the form that an index on xid answers
-_NEW: Final = """
-    (g.xid >= pg_snapshot_xmax(nullif(%(seen)s::text, '')::pg_snapshot)
-        OR g.xid = ANY (ARRAY(SELECT pg_snapshot_xip(nullif(%(seen)s::text, '')::pg_snapshot))))
-"""
+# exactly `NOT pg_visible_in_snapshot(xid, s)`, in two parts that the index on xid answers, whatever statistics say
+_SEEN: Final = "nullif(%(seen)s::text, '')::pg_snapshot"
+_LATER: Final = f"g.xid >= pg_snapshot_xmax({_SEEN})"
+_LATE: Final = f"g.xid = ANY (ARRAY(SELECT pg_snapshot_xip({_SEEN})))"
 # the same in a form that no index answers: a backlog is walked through by log id
 _UNSEEN: Final = """
     (%(seen)s::text = '' OR NOT pg_visible_in_snapshot(g.xid, nullif(%(seen)s::text, '')::pg_snapshot))
     AND pg_visible_in_snapshot(g.xid, %(now)s::pg_snapshot)
 """
+# asked every second: the first row of an order is found in the index whatever statistics say
 _LOOK: Final = f"""
-    SELECT wake_bridge.log_life(), %(seen)s::text = '' OR EXISTS (SELECT FROM wake_bridge.graphlog g WHERE {_NEW})
+    SELECT wake_bridge.log_life(), %(seen)s::text = ''
+        OR coalesce((SELECT g.xid FROM wake_bridge.graphlog g ORDER BY g.xid DESC LIMIT 1)
+            >= pg_snapshot_xmax({_SEEN}), false)
+        OR EXISTS (SELECT FROM pg_snapshot_xip({_SEEN}) AS late (xid) WHERE late.xid = (
+            SELECT g.xid FROM wake_bridge.graphlog g WHERE g.xid >= late.xid ORDER BY g.xid LIMIT 1))
+"""
+# `+ 0`, or the lowest would be looked for from the beginning of the log
+_LOWEST: Final = f"""
+    SELECT least((SELECT min(g.log_id + 0) FROM wake_bridge.graphlog g WHERE {_LATER}),
+        (SELECT min(g.log_id + 0) FROM wake_bridge.graphlog g WHERE {_LATE}))
 """
 _WITHOUT_BODY: Final = """
     CASE {0}.label WHEN 'MESSAGE' THEN {0}.data #- '{{properties,bodyText}}' ELSE {0}.data END::text
@@ -91,8 +100,11 @@ _TOUCHED: Final = """
         AND e.type IN ('SENT_TO', 'DELIVERED_TO')
 """
 PRESENCE_LABEL: Final = "HARNESS_PRESENCE"
-_FINGERPRINT: Final = """
-    SELECT concat_ws(':', left(wake_bridge.log_life(), 16), xid::text, entity_type, entity_id)
+_LIFE_TOLD: Final = 16
+"""Characters of it in a fingerprint."""
+
+_FINGERPRINT: Final = f"""
+    SELECT concat_ws(':', left(wake_bridge.log_life(), {_LIFE_TOLD}), xid::text, entity_type, entity_id)
     FROM wake_bridge.graphlog WHERE log_id = %s
 """
 _LAST: Final = 2**63 - 1
@@ -106,7 +118,7 @@ _EXAMINED: Final = f"""
 """
 _PAGE: Final = f"""
     WITH page AS MATERIALIZED (
-        {_ROWS} WHERE g.log_id > %(upto)s AND g.log_id <= %(last)s AND {_UNSEEN} AND {_RELEVANT}),
+        {_ROWS} WHERE g.log_id > %(upto)s AND g.log_id <= %(last)s AND {_UNSEEN} AND g.is_news AND {_RELEVANT}),
     sized AS (
         SELECT page.*, sum(octet_length(page::text)) OVER (ORDER BY log_id) AS size, count(*) OVER () AS total,
             row_number() OVER (ORDER BY log_id) AS place
@@ -193,7 +205,7 @@ class PostgresGraph:
     def __init__(self, place: GraphUrl) -> None:
         self._base = PostgresConnection(place)
         self._life = ""
-        self._file = (0, 0)
+        self._last = (LogId(0), "")
         self._at = ""
         self._news = 0
 
@@ -215,6 +227,9 @@ class PostgresGraph:
             fingerprint = self.fingerprint_at(upto) if examined else ""
         reader = RowReader()
         entries = [reader.entry(row) for row in rows]
+        if examined:
+            # of a backlog each page ends where the next begins, in the same life as far as `version` has seen
+            self._last = upto, fingerprint or ""
         is_tip = examined < limit
         if is_tip:
             self._at = read.now
@@ -232,7 +247,7 @@ class PostgresGraph:
         now = self._base.rows("SELECT pg_current_snapshot()::text")[0][0]
         if not seen:
             return _Read("", now, cursor)
-        lowest = self._base.rows(f"SELECT min(g.log_id) FROM wake_bridge.graphlog g WHERE {_NEW}", {"seen": seen})[0][0]
+        lowest = self._base.rows(_LOWEST, {"seen": seen})[0][0]
         return _Read(seen, now, lowest - 1 if lowest is not None else _LAST)
 
     def _piece(self, read: _Read, limit: int) -> tuple[int, int, Rows] | None:
@@ -259,6 +274,9 @@ class PostgresGraph:
 
     def fingerprint_at(self, log_id: LogId) -> str | None:
         """See `ChangeLog.fingerprint_at`; it names the life of the log as well, and the server's."""
+        known, fingerprint = self._last
+        if known == log_id and fingerprint.startswith(f"{self._life[:_LIFE_TOLD]}:"):
+            return fingerprint
         rows = self._base.rows(_FINGERPRINT, (log_id,))
         return rows[0][0] if rows else None
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import socket
 import threading
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -29,7 +29,7 @@ from wake_bridge.domain.graph_places import GraphUrl
 try:
     import psycopg
 except ImportError as missing:
-    raise OperationFailed(
+    raise SourceUnavailable(
         f"a graph in PostgreSQL needs psycopg ({missing})",
         "graph.url",
         hint="install the extra: `pip install 'wake-bridge[postgres]'`",
@@ -48,11 +48,19 @@ STATEMENT_LIMIT: Final = 20.0
 
 _AT_ONCE: Final = 1000
 
+# a log that has just grown has no statistics: without these a page would be found by sorting all that is behind it
+_SNAPSHOT: Final = """
+    BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY;
+    SET LOCAL enable_sort = off; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off
+"""
+_TRUSTED_FOR: Final = 1.0
+"""Seconds for which a connection that has just answered is taken to be there still."""
+
 Values = Sequence[object] | dict[str, object]
 Rows = list[tuple[Any, ...]]
 
 _INIT: Final = "`wake-bridge init` makes the graph there; or set graph.url to yours"
-_LATER: Final = "wake-bridge tries again; nothing is lost"
+_LATER: Final = "see that the server runs and can be reached; the daemon tries again by itself, and loses nothing"
 _GIVE_ONE: Final = (
     "put it into ~/.pgpass (chmod 600, a line HOST:PORT:DATABASE:USER:PASSWORD), or name another file with PGPASSFILE"
 )
@@ -64,11 +72,9 @@ _HINTS: Final = {
     "28P01": _GIVE_ONE,
     "28000": "check user and host against the server's pg_hba.conf",
     "3D000": "let the database's owner create it: `createdb NAME`",
-    "25006": "the server is read-only (a standby, or set so): graph.url should name the primary; " + _LATER,
-    "53100": "make room on the server's disk; " + _LATER,
-    "53300": "the server has no connection left: raise max_connections, or put a pooler before it; " + _LATER,
-    "57P01": _LATER,
-    "57P03": _LATER,
+    "25006": "the server is read-only, a standby or set so: graph.url has to name the primary",
+    "53100": "make room on the server's disk; what was written stays",
+    "53300": "raise max_connections, or put a pooler before the server",
     "42501": "grant the role what it needs; docs/many-hosts.md lists the roles",
 }
 
@@ -89,6 +95,7 @@ class PostgresConnection:
         self._is_checked = is_checked
         self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
         self._turn = threading.RLock()
+        self._used_at = -_TRUSTED_FOR
 
     def rows(self, statement: str, values: Values = ()) -> Rows:
         """All rows of a question. A connection that was lost since the last one is opened anew, once."""
@@ -110,10 +117,10 @@ class PostgresConnection:
     def transaction(self, *, snapshot: bool = False) -> Iterator[None]:
         """Several statements that belong together; with `snapshot` they only read, and see one state."""
         with self._turn:
-            if snapshot:
+            if snapshot and time.monotonic() - self._used_at > _TRUSTED_FOR:
                 # opened anew here, for inside a transaction nothing can be
                 self.rows("SELECT")
-            self.run("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY" if snapshot else "BEGIN")
+            self.run(_SNAPSHOT if snapshot else "BEGIN")
             try:
                 yield
             except BaseException:
@@ -170,6 +177,7 @@ class PostgresConnection:
             yield connection
         finally:
             timer.cancel()
+            self._used_at = time.monotonic()
 
     def _opened(self) -> psycopg.Connection[tuple[Any, ...]]:
         if self._connection is None:
@@ -264,10 +272,10 @@ def _constraint(error: psycopg.Error) -> str:
 
 def _first_line(error: psycopg.Error) -> str:
     told = error.diag.message_primary or str(error).strip()
-    # one line for each address that was tried: the last says as much as all
     lines = [line.strip() for line in told.splitlines() if line.strip()]
-    text = lines[-1] if lines else type(error).__name__
-    return re.sub(r"^(connection failed: |error: )+", "", text)
+    # of an address that was tried libpq names the place, which we name besides, and then what was wrong
+    text = next((line for line in lines if " failed: " in line), lines[0] if lines else type(error).__name__)
+    return text.rpartition(" failed: ")[2].removeprefix("FATAL: ").strip()
 
 
 def _require_schema(connection: psycopg.Connection[tuple[Any, ...]], place: GraphUrl) -> None:

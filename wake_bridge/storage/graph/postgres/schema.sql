@@ -62,7 +62,9 @@ CREATE TABLE wake_bridge.graphlog (
     event_id text COLLATE "C",
     event_payload jsonb,
     user_id text COLLATE "C",
-    is_shared boolean NOT NULL DEFAULT false
+    is_shared boolean NOT NULL DEFAULT false,
+    -- whether a daemon may have to look at what changed: of the rest nothing is loaded
+    is_news boolean NOT NULL DEFAULT true
 ) PARTITION BY RANGE (logged_at);
 CREATE INDEX graphlog_by_id ON wake_bridge.graphlog (log_id);
 CREATE INDEX graphlog_by_xid ON wake_bridge.graphlog (xid, log_id);
@@ -79,20 +81,25 @@ CREATE TABLE wake_bridge.cursors (
 
 CREATE FUNCTION wake_bridge.log_change() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    it record;
+    is_news boolean;
 BEGIN
-    IF TG_OP = 'DELETE' THEN
-        INSERT INTO wake_bridge.graphlog (entity_id, entity_type, user_id, is_shared)
-        VALUES (OLD.id, TG_ARGV[0], OLD.user_id, OLD.is_shared);
+    it := CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
+    IF TG_TABLE_NAME = 'edges' THEN
+        is_news := it.type IN ('SENT_TO', 'DELIVERED_TO') OR it.type ^@ 'CAN_';
     ELSE
-        INSERT INTO wake_bridge.graphlog (entity_id, entity_type, user_id, is_shared)
-        VALUES (NEW.id, TG_ARGV[0], NEW.user_id, NEW.is_shared);
+        is_news := it.id ^@ 'WAKE_SUB:' OR it.id ^@ '@' OR coalesce(it.is_task, false)
+            OR coalesce(it.label IN ('WAKE_SUBSCRIPTION', 'AgentIdentity', 'AGENT'), false);
     END IF;
+    INSERT INTO wake_bridge.graphlog (entity_id, entity_type, user_id, is_shared, is_news)
+    VALUES (it.id, TG_TABLE_NAME, it.user_id, it.is_shared, is_news);
     RETURN NULL;
 END $$;
 CREATE TRIGGER node_changed AFTER INSERT OR UPDATE OR DELETE ON wake_bridge.nodes
-    FOR EACH ROW EXECUTE FUNCTION wake_bridge.log_change('nodes');
+    FOR EACH ROW EXECUTE FUNCTION wake_bridge.log_change();
 CREATE TRIGGER edge_changed AFTER INSERT OR UPDATE OR DELETE ON wake_bridge.edges
-    FOR EACH ROW EXECUTE FUNCTION wake_bridge.log_change('edges');
+    FOR EACH ROW EXECUTE FUNCTION wake_bridge.log_change();
 
 CREATE FUNCTION wake_bridge.begin_life() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

@@ -35,7 +35,7 @@ from wake_bridge.testing.ledger_samples import START, counted_ids, fresh_ledger,
 NEITHER = {"run", "serve", "demo", "screens", "mcp", "open", "relay"}
 """Play for some seconds, need an agent that rests or a daemon, or speak another protocol."""
 
-GROUPS = {"add", "show", "check", "install", "status"}
+GROUPS = {"add", "show", "check", "copy", "install", "status"}
 """Words behind a command that are commands themselves."""
 
 SENDERS = {"from", "agentIdentity", "login", "who"}
@@ -155,6 +155,7 @@ def test_every_command_says_one_name_for_one_thing(sandbox: Sandbox, capsys: pyt
         "sources token ci",
         "sources list",
         "hosts list",
+        f"graph copy {sandbox.graph} {sandbox.home / 'moved.sqlite'}",
         "notify @a --source build --key k x",
         "remind @a --in 20m x",
         "reminders list",

@@ -9,6 +9,7 @@ from tests.torture import (
     clocks,
     hazards,
     hostility,
+    hosts,
     hung,
     identity,
     kills,
@@ -97,6 +98,25 @@ def posted(course: Course) -> Sequence[Table]:
     ]
 
 
+def linked(course: Course) -> Sequence[Table]:
+    """Two hosts that are linked by ssh, over a cable that is cut; and in the protocol at every byte in the long form."""
+    every_byte = suite(
+        "A link that is cut at every byte of the protocol",
+        "integration/test_host_links.py::test_a_link_that_is_cut_at_any_byte_loses_and_doubles_nothing",
+        "end_to_end/test_hosts.py",
+    )
+    return [
+        hosts.strike_all(
+            course.directory,
+            course.tmux(),
+            messages=course.count(52, 1_050),
+            seed=course.seed,
+            is_long=course.is_long,
+        ),
+        *every_byte(course),
+    ]
+
+
 PLAYED: Final = (
     # those that mostly wait, the longest first
     Run(
@@ -178,6 +198,12 @@ PLAYED: Final = (
         ("G-C1",),
         "kill -9 before and after every step of a posted wake: none lost, one eventId",
         posted,
+    ),
+    Run(
+        "hosts",
+        ("G-C1",),
+        "two hosts linked by ssh: kills, standstills, cuts and full disks; none lost, none twice",
+        linked,
     ),
     Run("faults", ("G-C4",), "every operation of a wake fails once, in every way", faults),
     Run("typists", ("G-T6",), "a person types at any moment of a wake", people),

@@ -9,7 +9,7 @@ STAMP  := $(VENV)/.installed
 export PYTHONDONTWRITEBYTECODE :=
 COMPILED := $(VENV)/.compiled
 
-.PHONY: demo test quick torture mutants harnesses test-harness bench lint fmt docs package clean
+.PHONY: demo test quick torture mutants harnesses harness-canary test-harness bench lint fmt docs package clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -35,6 +35,9 @@ torture: $(STAMP)     ## kills, typists, hostile text and all else that goes wro
 
 mutants: $(STAMP)     ## a guard taken out of a copy, one after the other: its test must fail by assertion
 	$(BIN)/python -m tests.mutants $(ONLY)
+
+harness-canary: $(STAMP) ## the newest version of each program through all states: which rules moved (exit 1); ONLY=claude LAST=3 WRITE=1
+	$(BIN)/python -m tests.harness.canary $(ONLY) $(if $(LAST),--last $(LAST)) $(if $(WRITE),--write)
 
 harnesses: $(STAMP)   ## the real programs that test-harness drives, into .harnesses
 	$(BIN)/python -m tests.harness.installed $(ONLY)

@@ -46,14 +46,15 @@ def install(program: Program) -> None:
     """
     directory = prefix() / program.name
     if program.registry == "npm":
-        _npm(directory, program.package)
+        npm(directory, program.package)
         return
     subprocess.run([sys.executable, "-m", "venv", str(directory)], check=True)
     pip = [str(directory / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, program.package], check=True)
 
 
-def _npm(directory: Path, package: str) -> None:
+def npm(directory: Path, package: str) -> None:
+    """Install an npm package into a directory of its own. Raises `subprocess.CalledProcessError`."""
     directory.mkdir(parents=True, exist_ok=True)
     command = ["npm", "install", "--no-audit", "--no-fund", "--loglevel=error", "--prefix", str(directory), package]
     subprocess.run(command, check=True, env={**os.environ, "PATH": search_path()})
@@ -63,7 +64,8 @@ def _binaries(directory: Path, registry: str) -> Path:
     return directory / ("node_modules/.bin" if registry == "npm" else "bin")
 
 
-def _node_is_old() -> bool:
+def node_is_old() -> bool:
+    """Whether the node that is found is older than the programs want."""
     node = shutil.which("node", path=search_path())
     if node is None:
         return True
@@ -74,8 +76,8 @@ def _node_is_old() -> bool:
 def main() -> None:
     """Install those that are named, all where none is, and say where they are."""
     wanted = sys.argv[1:] or list(PROGRAMS)
-    if _node_is_old() and any(PROGRAMS[name].registry == "npm" for name in wanted):
-        _npm(prefix() / "node", _NODE)
+    if node_is_old() and any(PROGRAMS[name].registry == "npm" for name in wanted):
+        npm(prefix() / "node", _NODE)
     for name in wanted:
         install(PROGRAMS[name])
         print(f"{name:<10} {executable(PROGRAMS[name])}")

@@ -25,7 +25,7 @@ from wake_bridge.domain.delivery import Progress, Step
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import Evidence, Observation, single_vote
 from wake_bridge.domain.routing import Address, Binding
-from wake_bridge.ports.adapter import AdapterContext, AttemptOutcome, Nowhere, Place, Wake
+from wake_bridge.ports.adapter import AdapterContext, AttemptOutcome, Nowhere, Place, SendBy, Wake
 from wake_bridge.testing import until
 
 QUIET = 2.0
@@ -46,17 +46,24 @@ class SystemClock:
 
 @dataclass
 class Journal:
-    """Keeps every step in memory; `on` runs something in the moment a step is written."""
+    """Keeps every step in memory; `on` runs something in the moment a step is written.
+
+    With `seconds` an intent to submit is good for so many seconds, from before `on` runs.
+    """
 
     steps: list[tuple[Step, Mapping[str, str]]] = field(default_factory=list)
     times: dict[Step, float] = field(default_factory=dict)
     on: dict[Step, Callable[[], object]] = field(default_factory=dict)
+    seconds: int = 0
 
-    async def __call__(self, step: Step, evidence: Mapping[str, str]) -> None:
+    async def __call__(self, step: Step, evidence: Mapping[str, str]) -> SendBy | None:
+        is_limited = self.seconds and step is Step.INTENT_SUBMIT
+        send_by = SendBy.within(self.seconds, SystemClock()) if is_limited else None  # type: ignore[arg-type]
         self.steps.append((step, evidence))
         self.times[step] = time.monotonic()
         if step in self.on:
             await asyncio.to_thread(self.on[step])
+        return send_by
 
     @property
     def names(self) -> list[str]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -11,6 +14,7 @@ from wake_bridge_adapters.screens.profile import BUNDLED, load_profiles
 
 from wake_bridge.domain.delivery import HoldReason, Progress, Proof, Step
 from wake_bridge.ports.adapter import Delivered, Failed, Refused, Unknown
+from wake_bridge.ports.leases import KEY_WITHIN
 
 if TYPE_CHECKING:
     from tests.integration.tmux.conftest import Scene
@@ -96,6 +100,29 @@ def test_a_journal_that_fails_before_enter_leaves_the_text_unsent(scene: Scene, 
 
     assert agent.enters() == 0
     assert agent.fake.submits() == []
+
+
+def test_an_enter_whose_time_is_over_is_held_back_by_tmux_itself(scene: Scene) -> None:
+    """The tmux server stands still from the commit on, with the command in its queue: what it presses later is nothing."""
+    agent, wake = scene.resident(), scene.wake()
+    scene.journal.seconds = KEY_WITHIN
+    server = int(scene.tmux.run("display-message", "-p", "#{pid}"))
+
+    def stands_still() -> None:
+        os.kill(server, signal.SIGSTOP)
+        threading.Timer(KEY_WITHIN + 0.2, os.kill, (server, signal.SIGCONT)).start()
+
+    scene.journal.on[Step.INTENT_SUBMIT] = stands_still
+    outcome = scene.deliver(agent.id, wake)
+    assert isinstance(outcome, Refused)
+    assert (agent.enters(), agent.fake.submits()) == (0, [])
+    assert scene.journal.names[-2:] == ["intent_submit", "refused"]
+    assert scene.tmux.run("show-options", "-s", "-q", "-v", "@wake_bridge_time") == ""
+
+    del scene.journal.on[Step.INTENT_SUBMIT]
+    again = scene.go_on(agent.id, wake, Progress.STAGED)
+    assert isinstance(again, Delivered)
+    assert agent.enters() == 1
 
 
 @pytest.fixture

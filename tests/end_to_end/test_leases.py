@@ -145,6 +145,8 @@ def test_one_of_two_hosts_wakes_an_agent_and_the_other_says_which(hosts: Hosts) 
     assert held["hold_detail"] == serving.name
     for command in (("why", message), ("why", "@x"), ("hosts", "list")):
         assert serving.name in other.sandbox.run(*command).stdout
+    [found] = [one for one in other.sandbox.lines("doctor", expect=None) if one["check"] == f"host {serving.name}"]
+    assert (found["ok"], found["detail"].partition(": ")[2]) == (True, "@x")
     listed = {one["host"]: one for one in other.sandbox.lines("hosts", "list")}
     assert {name: (one["state"], one["agents"]) for name, one in listed.items()} == {
         serving.name: ("up", ["@x"]),
@@ -162,6 +164,13 @@ def test_one_of_two_hosts_wakes_an_agent_and_the_other_says_which(hosts: Hosts) 
     serving.sandbox.send("@x", "after the move")
     other.sandbox.waits_for(lambda: other.told("after the move"), what="the wake there")
     assert (serving.told("after the move"), other.told("once")) == (0, 0)
+
+    other.sandbox.run("pause", "@x")
+    other.sandbox.send("@x", "shown here")
+    assert "shown here" in serving.sandbox.run("inbox", "@x").stdout
+    other.sandbox.run("resume", "@x")
+    other.sandbox.waits_for(lambda: not other.sandbox.ask("status")["open"], what="nothing to be left to tell")
+    assert other.told("shown here") == 0
 
 
 def test_who_cannot_reach_the_database_presses_nothing_and_says_why(hosts: Hosts, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,12 +18,14 @@ from wake_bridge.control.instance_lock import Holder, holder, reload_command
 from wake_bridge.control.serving import DaemonState, serving
 from wake_bridge.control.settings_in_force import in_force, settings_of_daemon, where_the_daemon_is
 from wake_bridge.doctor.finding import Finding, ill, untold, well
-from wake_bridge.domain.errors import NotRunning, OperationFailed, WakeBridgeError
+from wake_bridge.domain.errors import NotRunning, OperationFailed, SourceError, WakeBridgeError
 from wake_bridge.domain.names import Instant
 from wake_bridge.integrations.service import ServiceStanding, service_manager
 from wake_bridge.integrations.service.launch import launch_of, other_tmux_server, tmux_directory
+from wake_bridge.ports.leases import HostOnGraph
 from wake_bridge.program_version import program_version
 from wake_bridge.records import time_or_none
+from wake_bridge.storage.graph.opened import open_host_desk
 from wake_bridge.storage.graph.upstream import find_other_driver, upstream_processes
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.clock import SteadyClock
@@ -281,3 +284,27 @@ def _of_host(name: str, told: Mapping[str, Any] | None) -> Finding:
             check, str(told["why"]), f"docs/many-hosts.md says what helps; `ssh {told['ssh']} wake-bridge --version`"
         )
     return well(check, f"linked, wake-bridge {told['version']}: {', '.join(told['agents']) or 'no agents'}")
+
+
+def hosts_on_graph(settings: Settings) -> list[Finding]:
+    """Each other host that shares the graph; nothing for a graph in a file."""
+    try:
+        desk = open_host_desk(settings.graph_path)
+        if desk is None:
+            return []
+        with closing(desk):
+            found = desk.hosts()
+        own = HostsFile(settings.state_dir).known().own
+    except (SourceError, OperationFailed) as away:
+        # the check of the graph says what is the matter with it
+        return [untold("hosts on the graph", str(away))]
+    return [_sharing(one) for one in found if one.host != own and not one.is_gone]
+
+
+def _sharing(host: HostOnGraph) -> Finding:
+    check = f"host {host.host}"
+    whom = ", ".join(host.identities) or "no agents"
+    if host.is_alive:
+        return well(check, f"shares the graph, wake-bridge {host.version}: {whom}")
+    ago = f"not heard of for {host.seen_ago // 1000} s: {whom}"
+    return untold(check, ago, f"start its daemon; if it will not come back: `wake-bridge hosts gone {host.host}`")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
@@ -28,6 +29,7 @@ from wake_bridge.storage.graph import mailbox
 from wake_bridge.storage.graph.access import Graph, Node, WritableGraph
 from wake_bridge.storage.graph.mailbox import Draft, Mail, TaskMove, UnreadableMail
 from wake_bridge.storage.graph.nodes import find_identity, require_identity
+from wake_bridge.storage.graph.opened import open_host_desk
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.clock import timestamp_now
 
@@ -154,6 +156,7 @@ def write_down(work: Workplace, graph: Graph, shown: Shown) -> None:
     """What was shown, and has left this process, needs no wake; where the graph is open for writing it is read."""
     message_ids = shown.message_ids() if shown.is_own else []
     if message_ids:
+        _tell_other_hosts(work, shown.identity, message_ids)
         try:
             with closing(LedgerStore.open(work.settings.state_dir)) as ledger:
                 ledger.announce(shown.identity, message_ids, "inbox", _now())
@@ -161,6 +164,18 @@ def write_down(work: Workplace, graph: Graph, shown: Shown) -> None:
             work.warn(f"note: a wake may announce it again, because the ledger could not be written: {refusal}")
     if isinstance(graph, WritableGraph):
         mailbox.mark_read(graph, shown.mails, timestamp_now())
+
+
+def _tell_other_hosts(work: Workplace, identity: Identity, message_ids: Sequence[str]) -> None:
+    """Where several hosts share the graph: whichever serves the identity later, has not to announce it."""
+    from wake_bridge.config.hosts import HostsFile
+
+    with suppress(SourceError, OperationFailed):
+        desk = open_host_desk(work.settings.graph_path)
+        if desk is not None:
+            with closing(desk):
+                own = HostsFile(work.settings.state_dir).known().own
+                desk.note_shown(identity, message_ids, own or socket.gethostname())
 
 
 def unread_count(graph: Graph, identity: str) -> int:

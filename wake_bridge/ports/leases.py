@@ -122,6 +122,9 @@ class HostDesk(Protocol):
     def server_of(self, identity: Identity) -> str:
         """The living host that holds its lease; empty where none does."""
 
+    def note_shown(self, identity: Identity, subject_keys: Sequence[str], host: str) -> None:
+        """A command on that host has shown it those: no host needs to tell it."""
+
     def move(self, identity: Identity, host: str) -> tuple[str, str]:
         """Have another host take it, as soon as that sees its agent.
 

@@ -63,6 +63,11 @@ def test_a_lease_has_one_owner_and_a_token_that_rises_with_each(base: Database) 
     assert base.a.commit_intent(X, 1, "d1", ["m1"]) is False
     assert base.b.commit_intent(X, 2, "d2", ["m1"]) is True
 
+    base.b.give_back([X])
+    assert base.a.take([X], []) == {X: 3}
+    assert base.a.commit_intent(X, 1, "d3", ["m3"]) is False, "what began under the first token"
+    assert base.a.commit_intent(X, 3, "d3", ["m3"]) is True
+
 
 def test_the_leases_of_a_host_that_is_not_renewed_are_free(base: Database) -> None:
     """By the database's time; whoever renews in time keeps all of its leases by that one update."""
@@ -103,6 +108,16 @@ def test_what_another_host_has_told_no_commit_tells_again(base: Database) -> Non
     assert base.b.commit_intent(X, 2, "d2", ["m3"]) is True
     assert base.b.commit_intent(X, 2, "d3", ["m3"]) is True
     assert base.b.just_told([X, Identity("@y")]) == {X}
+
+
+def test_what_a_command_has_shown_no_host_tells(base: Database) -> None:
+    """`inbox` writes it down beside the daemons, whichever of them serves the identity."""
+    base.desk.note_shown(X, ["m1"], "b")
+    base.desk.note_shown(X, ["m1"], "a")
+    base.a.take([X], [])
+    assert base.a.told(X, ["m1", "m2"]) == {"m1": ("b", "")}
+    assert base.a.commit_intent(X, 1, "d1", ["m1"]) is False
+    assert base.a.commit_intent(X, 1, "d1", ["m2"]) is True
 
 
 def test_an_intent_is_settled_by_its_owner_or_unknown_by_a_person(base: Database) -> None:

@@ -244,6 +244,14 @@ class PostgresHostDesk:
         )
         return str(rows[0][0]) if rows else ""
 
+    def note_shown(self, identity: Identity, subject_keys: Sequence[str], host: str) -> None:
+        """See `HostDesk.note_shown`."""
+        self._base.run(
+            "INSERT INTO wake_bridge.told (identity, subject_key, delivery_id, host)"
+            " SELECT %s, key, '', %s FROM unnest(%s::text[]) AS key ORDER BY key ON CONFLICT DO NOTHING",
+            (identity, host, list(subject_keys)),
+        )
+
     def move(self, identity: Identity, host: str) -> tuple[str, str]:
         """See `HostDesk.move`."""
         wanted = self._named(host)

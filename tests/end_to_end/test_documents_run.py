@@ -73,6 +73,9 @@ NOT_RUN = {
     "uv tool install ": "the program under test is installed already",
     "wake-bridge service ": "it would ask the person's own service manager; test_systemd.py runs it on a real one",
     "wake-bridge serve": "it ends when it is told to, and one state directory has one daemon; test_serve.py runs it",
+    "opencode --port ": "it is a real program; `make test-harness` runs it",
+    "wake-bridge routes @opencode": "likewise",
+    "curl --unix-socket ": "no daemon of this story listens at one; test_http_routes.py runs it",
     "wake-bridge mcp --http ": "it ends when it is told to; test_mcp.py runs it",
     "wake-bridge activity --follow": "it ends when it is told to; test_activity.py runs it",
     "wake-bridge agent add @bird ": "needs the adapter of that page; test_third_party_adapter.py builds and runs it",
@@ -82,6 +85,8 @@ NOT_RUN = {
 
 TRIED_ELSEWHERE = {
     "wake-bridge screens trust ": "it asks a person, of a program that looks unlike its profile; test_screen_trust.py does it",
+    "wake-bridge setup\n   $ wake-bridge run": "on another machine; test_first_day.py does it",
+    "wake-bridge hosts add ": "it leads to another machine; test_hosts.py does it",
 }
 """Commands that are shown with what they ask, and the test that runs them."""
 

@@ -438,7 +438,9 @@ def test_without_the_extra_a_daemon_starts_as_before_and_says_what_the_page_need
         daemon = sandbox.daemon(environment={"PYTHONPATH": str(absent)})
         assert daemon.entries("http_listening") == []
         refused = sandbox.run("open", expect=1)
-        assert "error: there is no page: jinja2 is not installed" in refused.stderr
+        assert (
+            "error: there is no page: the extra `http` is not installed (jinja2 is missing): daemon\n" in refused.stderr
+        )
         assert "pip install 'wake-bridge[http]'" in refused.stderr
 
 

@@ -95,8 +95,7 @@ class Web:
         self._require_person(ASKING.get())
         if missing := _missing():
             raise OperationFailed(
-                f"there is no page: {', '.join(missing)} is not installed",
-                "daemon",
+                f"there is no page: the extra `http` is not installed ({', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing)",
                 hint="run `pip install 'wake-bridge[http]'`, then restart the daemon",
             )
         if self._page_at is None:
@@ -125,7 +124,7 @@ class Web:
             return
         raise RefusedForSafety(
             "the page is for a person: its buttons act for every agent",
-            "daemon" if who.is_person else who.told,
+            "" if who.is_person else who.told,
             hint="a person can do this in their own shell, outside any agent",
         )
 

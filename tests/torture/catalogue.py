@@ -214,8 +214,8 @@ PLAYED: Final = (
             leases.strike_all(
                 course.directory,
                 hosts=course.count(2, 4),
-                agents=course.count(6, 12),
-                messages=course.count(132, 1_056),
+                agents=course.count(6, 16),
+                messages=course.count(138, 1_040),
                 seed=course.seed,
             )
         ],

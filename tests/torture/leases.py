@@ -102,6 +102,7 @@ class Fleet:
     hosts: list[Host]
     url: str
     names: Sequence[str]
+    server: PostgresServer
     sent: dict[str, str] = field(default_factory=dict)
     """The row of the table, by subject."""
 
@@ -178,6 +179,15 @@ def end_backends(fleet: Fleet, host: Host, chance: random.Random) -> None:
     )
 
 
+def kill_server(fleet: Fleet, host: Host, chance: random.Random) -> None:
+    """Kill -9 of the database server, which recovers."""
+    del host
+    time.sleep(chance.random())
+    fleet.server.kill()
+    time.sleep(chance.random())
+    fleet.server.restart()
+
+
 def move(fleet: Fleet, host: Host, chance: random.Random) -> None:
     """A person moves an agent."""
     identity = f"@{chance.choice(fleet.names)}"
@@ -211,6 +221,7 @@ BLOWS: Final[dict[str, Blow]] = {
     "SIGSTOP of a daemon for 3 s": stop_of(3.0),
     "line cut for 3 s": cut_for(3.0),
     "every connection ended": end_backends,
+    "kill -9 of the database server": kill_server,
     "an agent moved": move,
     "SIGSTOP of a tmux server": stop_tmux,
     **{f"kill -9 {point}": _kill_at(point) for point in STEPS},
@@ -230,13 +241,10 @@ def strike_all(directory: Path, *, hosts: int, agents: int, messages: int, seed:
     rounds = -(-messages // agents)
     blows = [name for _ in range(-(-rounds // len(BLOWS))) for name in BLOWS]
     chance.shuffle(blows)
-    blows = [*(LONG if len(blows) > 3 * len(BLOWS) else ()), *blows]
+    if len(blows) > 2 * len(BLOWS):
+        blows = [*LONG, *blows]
     with ExitStack() as stack:
         fleet = _fleet(stack, directory, hosts, names)
-        # nobody waits for what is open elsewhere
-        other = psycopg.connect(fleet.url.replace(fleet.url.partition("?")[0].rpartition("/")[2], "postgres"))
-        stack.callback(other.close)
-        other.execute("SELECT pg_current_xact_id()")
         for number, name in enumerate(blows):
             _round(fleet, table, number, name, chance)
         _judge(fleet, table)
@@ -264,11 +272,14 @@ def _fleet(stack: ExitStack, directory: Path, hosts: int, names: Sequence[str]) 
             for name in names:
                 world.sandbox.enlist(f"@{name}", name)
         made.append(Host(world, line, agents, world.sandbox.daemon()))
-    return Fleet(made, url, names)
+    return Fleet(made, url, names, server)
 
 
 def _round(fleet: Fleet, table: Table, number: int, name: str, chance: random.Random) -> None:
     host = chance.choice(fleet.hosts)
+    # nobody waits for what is open in another database
+    other = psycopg.connect(fleet.server.url)
+    other.execute("SELECT pg_current_xact_id()")
     if name.startswith("kill -9 ") and name.removeprefix("kill -9 ") in STEPS:
         host.restarts({CRASH: name.removeprefix("kill -9 ")})
     subjects = []
@@ -288,7 +299,9 @@ def _round(fleet: Fleet, table: Table, number: int, name: str, chance: random.Ra
             fleet.clear_composers()
         return all(_may_be_told(fleet, one) for one in missing)
 
-    if not comes_true(is_settled, LONGEST, 0.2):
+    is_at_rest = comes_true(is_settled, LONGEST, 0.2)
+    other.close()
+    if not is_at_rest:
         told = fleet.told()
         missing = [one for one in subjects if not told[one] and not _may_be_told(fleet, one)]
         table.demand(holds=False, row=name, broken=f"never told: {missing} {_standing(fleet)}")

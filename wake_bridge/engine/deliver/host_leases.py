@@ -133,9 +133,12 @@ class HostLeases:
             async with asyncio.timeout(COMMIT_LIMIT):
                 is_committed = await self._ask(commit)
         except (SourceError, OperationFailed, TimeoutError) as away:
+            # it may have been committed all the same: then it is withdrawn, for nothing of it was sent
+            self._under_way.discard(delivery.id)
             self._note_trouble(away)
             raise FenceNotHeld(self._away()) from away
         if not is_committed:
+            self._under_way.discard(delivery.id)
             self._forget(identity)
             raise FenceNotHeld(await self.take(identity) or await self._told_elsewhere(identity, subject_keys))
         return send_by

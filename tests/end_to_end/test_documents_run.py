@@ -76,6 +76,8 @@ NOT_RUN = {
     "opencode --port ": "it is a real program; `make test-harness` runs it",
     "wake-bridge routes @opencode": "likewise",
     "qwen sessions ": "likewise",
+    "wake-bridge screens update": "it asks a person, or the network; test_screen_profiles_managed.py does it",
+    "wake-bridge screens report": "likewise",
     "chmod 600 ~/.config/wake-bridge/qwen.token": "likewise",
     "curl --unix-socket ": "no daemon of this story listens at one; test_http_routes.py runs it",
     "wake-bridge mcp --http ": "it ends when it is told to; test_mcp.py runs it",
@@ -89,6 +91,8 @@ TRIED_ELSEWHERE = {
     "wake-bridge screens trust ": "it asks a person, of a program that looks unlike its profile; test_screen_trust.py does it",
     "wake-bridge setup\n   $ wake-bridge run": "on another machine; test_first_day.py does it",
     "wake-bridge hosts add ": "it leads to another machine; test_hosts.py does it",
+    "wake-bridge hosts list": "of several machines; test_leases.py does it",
+    "wake-bridge init --graph postgresql://": "it asks a PostgreSQL server; test_postgres.py does it",
 }
 """Commands that are shown with what they ask, and the test that runs them."""
 

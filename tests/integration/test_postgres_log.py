@@ -162,6 +162,25 @@ def test_an_old_edge_that_is_committed_late_is_no_repetition(postgres_url: str, 
         assert follower.log.logged_before(["late"], follower.place.upto, follower.place.snapshot) == {"late"}
 
 
+def test_a_log_that_is_emptied_while_a_backlog_is_read_is_noticed(postgres_url: str) -> None:
+    """What is remembered of a backlog counts for one life: afterwards the cursor is above the tip, and its row is gone."""
+    follower = Follower(postgres_url, limit=2)
+    with psycopg.connect(postgres_url, autocommit=True) as writer:
+        for number in range(5):
+            write(writer, f"@{number}")
+        follower.log.version()
+        highest = follower.log.bounds().highest
+        page = follower.log.read_after(follower.place.upto, 2, follower.place.snapshot)
+        write(writer, "@more")
+        assert follower.log.bounds().highest == highest
+        page = follower.log.read_after(page.upto, 2, page.snapshot)
+        writer.execute("TRUNCATE wake_bridge.graphlog")
+    follower.log.version()
+    assert follower.log.bounds().highest < page.upto
+    assert follower.log.fingerprint_at(page.upto) is None
+    follower.log.close()
+
+
 @pytest.mark.parametrize("table", ["graphlog", "edges"])
 def test_a_table_that_is_emptied_begins_another_life(postgres_url: str, follower: Follower, table: str) -> None:
     """TRUNCATE leaves no row behind that could tell of it: the file is another one, and so is what stands at the cursor."""

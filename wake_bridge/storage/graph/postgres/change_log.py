@@ -103,18 +103,16 @@ PRESENCE_LABEL: Final = "HARNESS_PRESENCE"
 _LIFE_TOLD: Final = 16
 """Characters of it in a fingerprint."""
 
-_FINGERPRINT: Final = f"""
-    SELECT concat_ws(':', left(wake_bridge.log_life(), {_LIFE_TOLD}), xid::text, entity_type, entity_id)
-    FROM wake_bridge.graphlog WHERE log_id = %s
-"""
+_FINGERPRINT: Final = f"concat_ws(':', left(wake_bridge.log_life(), {_LIFE_TOLD}), xid::text, entity_type, entity_id)"
 _LAST: Final = 2**63 - 1
 _COLUMNS: Final = 14
 """Of `_ROWS`."""
 
 _EXAMINED: Final = f"""
-    SELECT max(log_id), count(*) FROM (
-        SELECT g.log_id FROM wake_bridge.graphlog g
-        WHERE g.log_id > %(upto)s AND {_UNSEEN} ORDER BY g.log_id LIMIT %(limit)s) AS piece
+    WITH piece AS MATERIALIZED (
+        SELECT g.log_id, g.xid, g.entity_type, g.entity_id FROM wake_bridge.graphlog g
+        WHERE g.log_id > %(upto)s AND {_UNSEEN} ORDER BY g.log_id LIMIT %(limit)s)
+    SELECT max(log_id), count(*), (SELECT {_FINGERPRINT} FROM piece ORDER BY log_id DESC LIMIT 1) FROM piece
 """
 _PAGE: Final = f"""
     WITH page AS MATERIALIZED (
@@ -206,6 +204,8 @@ class PostgresGraph:
         self._base = PostgresConnection(place)
         self._life = ""
         self._last = (LogId(0), "")
+        self._is_behind = False
+        self._bounds: LogBounds | None = None
         self._at = ""
         self._news = 0
 
@@ -222,22 +222,24 @@ class PostgresGraph:
             if piece is None:
                 read = self._begun(read.seen, cursor)
                 piece = self._piece(read, limit)
-            last, examined, rows = piece or (0, 0, [])
+            last, examined, rows, fingerprint = piece or (0, 0, [], "")
             upto = LogId(max(cursor, last))
-            fingerprint = self.fingerprint_at(upto) if examined else ""
+            if examined and (upto != last or not fingerprint):
+                fingerprint = self.fingerprint_at(upto) or ""
         reader = RowReader()
         entries = [reader.entry(row) for row in rows]
         if examined:
             # of a backlog each page ends where the next begins, in the same life as far as `version` has seen
-            self._last = upto, fingerprint or ""
+            self._last = upto, fingerprint
         is_tip = examined < limit
+        self._is_behind = not is_tip
         if is_tip:
             self._at = read.now
         return Page(
             entries=tuple(entry for entry in entries if isinstance(entry, LogEntry)),
             broken=tuple(entry for entry in entries if isinstance(entry, BrokenRow)),
             upto=upto,
-            fingerprint=fingerprint or "",
+            fingerprint=fingerprint,
             examined=examined,
             snapshot=str(_Read(read.now) if is_tip else _Read(read.seen, read.now, last)),
         )
@@ -250,34 +252,37 @@ class PostgresGraph:
         lowest = self._base.rows(_LOWEST, {"seen": seen})[0][0]
         return _Read(seen, now, lowest - 1 if lowest is not None else _LAST)
 
-    def _piece(self, read: _Read, limit: int) -> tuple[int, int, Rows] | None:
-        """The next rows of what is new: the last id, how many were looked at, and the relevant ones. None at the end.
+    def _piece(self, read: _Read, limit: int) -> tuple[int, int, Rows, str] | None:
+        """The next rows of what is new: the last id, how many were looked at, the relevant ones, what stands at the last.
 
-        Where they would fill the memory they are cut, and count as many as were asked for: there is more.
+        None at the end. Where they would fill the memory they are cut, and count as many as were asked for: there is more.
         """
         values = {"seen": read.seen, "now": read.now, "upto": read.upto, "limit": limit, "most": PAGE_BYTES}
-        last, examined = self._base.rows(_EXAMINED, values)[0]
+        last, examined, fingerprint = self._base.rows(_EXAMINED, values)[0]
         if not examined:
             return None
         found = self._base.rows(_PAGE, values | {"last": last})
         rows = [_as_bytes(row[:_COLUMNS]) for row in found]
         if found and len(found) < found[0][_COLUMNS + 1]:
-            return rows[-1][0], limit, rows
-        return last, examined, rows
+            return rows[-1][0], limit, rows, ""
+        return last, examined, rows, fingerprint
 
     def bounds(self) -> LogBounds:
         """See `ChangeLog.bounds`. Ids that were given and never committed are no gap: only what was pruned is missing."""
-        pruned, highest = self._base.rows(
-            "SELECT pruned_upto, (SELECT max(log_id) FROM wake_bridge.graphlog) FROM wake_bridge.graph"
-        )[0]
-        return LogBounds(LogId(0 if highest is None else pruned + 1), LogId(highest or 0))
+        if not self._is_behind or self._bounds is None:
+            pruned, highest = self._base.rows(
+                "SELECT pruned_upto, (SELECT max(log_id) FROM wake_bridge.graphlog) FROM wake_bridge.graph"
+            )[0]
+            self._bounds = LogBounds(LogId(0 if highest is None else pruned + 1), LogId(highest or 0))
+        # while a backlog is read they are those of its beginning, or what was read since
+        return LogBounds(self._bounds.lowest, max(self._bounds.highest, self._last[0]))
 
     def fingerprint_at(self, log_id: LogId) -> str | None:
         """See `ChangeLog.fingerprint_at`; it names the life of the log as well, and the server's."""
         known, fingerprint = self._last
         if known == log_id and fingerprint.startswith(f"{self._life[:_LIFE_TOLD]}:"):
             return fingerprint
-        rows = self._base.rows(_FINGERPRINT, (log_id,))
+        rows = self._base.rows(f"SELECT {_FINGERPRINT} FROM wake_bridge.graphlog WHERE log_id = %s", (log_id,))
         return rows[0][0] if rows else None
 
     def is_embedded(self) -> bool:
@@ -291,6 +296,7 @@ class PostgresGraph:
             # a dump may have been restored in the graph's place
             self._base.close()
             life, is_news = self._base.rows(_LOOK, {"seen": self._at})[0]
+            self._last, self._is_behind = (LogId(0), ""), False
         self._news += is_news or life != self._life
         self._life = life
         return int(life[:8], 16), int(life[8:16], 16), self._news
@@ -300,8 +306,7 @@ class PostgresGraph:
         return False
 
     def reopen(self) -> None:
-        """See `ChangeLog.reopen`."""
-        self._base.close()
+        """See `ChangeLog.reopen`; a connection that hears nothing any more is one that fails, and is opened anew by itself."""
 
     def census(self) -> Census:
         """See `ChangeLog.census`."""

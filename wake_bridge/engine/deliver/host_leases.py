@@ -30,6 +30,10 @@ Answer = TypeVar("Answer")
 RENEW_EVERY: Final = 5.0
 """Seconds between two renewals: two may be lost, and the host still counts as alive."""
 
+AT_FIRST_EVERY: Final = 1.0
+AT_FIRST: Final = 15_000
+"""Seconds between renewals in the first milliseconds of a daemon, in which it comes to see its agents one by one."""
+
 CHECK_EVERY: Final = 60_000
 """Milliseconds after which all leases are looked at, and intents without an outcome."""
 
@@ -151,14 +155,16 @@ class HostLeases:
 
     async def run(self) -> None:
         """Renew for ever."""
+        started = self._clock.now()
         while True:
             began = self._clock.now()
             try:
                 await self.keep()
             except (SourceError, OperationFailed) as away:
                 self._note_trouble(away)
-            spent = (self._clock.now() - began) / 1000
-            await asyncio.sleep(max(RENEW_EVERY - spent, 0.5))
+            now = self._clock.now()
+            every = AT_FIRST_EVERY if now - started < AT_FIRST else RENEW_EVERY
+            await asyncio.sleep(max(every - (now - began) / 1000, 0.5))
 
     async def keep(self) -> None:
         """One renewal, with what it brings about. Raises `SourceError` or `OperationFailed`."""

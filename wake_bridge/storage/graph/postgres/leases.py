@@ -37,7 +37,8 @@ _RENEW: Final = """
         l.host = %(host)s AND l.wanted <> %(host)s AND l.wanted_until > clock_timestamp()
     FROM (SELECT) AS once
     LEFT JOIN wake_bridge.leases l
-        ON l.identity = ANY (%(asked)s) OR (l.host = %(host)s AND l.wanted_until > clock_timestamp())
+        ON l.identity = ANY (%(asked)s)
+            OR (l.wanted IS NOT NULL AND l.host = %(host)s AND l.wanted_until > clock_timestamp())
     LEFT JOIN wake_bridge.hosts o ON o.host = l.host
 """
 # the rows of hosts that seem lapsed are locked and judged again: a renewal that is on its way is waited for

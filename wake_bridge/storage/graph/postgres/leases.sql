@@ -24,6 +24,7 @@ CREATE TABLE IF NOT EXISTS wake_bridge.leases (
     wanted_until timestamptz
 );
 CREATE INDEX IF NOT EXISTS leases_by_host ON wake_bridge.leases (host);
+CREATE INDEX IF NOT EXISTS leases_wanted ON wake_bridge.leases (host) WHERE wanted IS NOT NULL;
 
 -- a key may have been pressed for each of them: without an outcome only its own host can tell
 CREATE TABLE IF NOT EXISTS wake_bridge.intents (

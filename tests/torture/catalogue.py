@@ -14,7 +14,6 @@ from tests.torture import (
     identity,
     kills,
     late,
-    leases,
     lifecycle,
     malformed,
     malformed_mcp,
@@ -205,21 +204,6 @@ PLAYED: Final = (
         ("G-C1",),
         "two hosts linked by ssh: kills, standstills, cuts and full disks; none lost, none twice",
         linked,
-    ),
-    Run(
-        "leases",
-        ("G-P1", "G-C1"),
-        "several hosts on one graph: kills at 15 steps, standstills, partitions; judged by the history of all",
-        lambda course: [
-            leases.strike_all(
-                course.directory,
-                hosts=course.count(2, 4),
-                agents=course.count(6, 16),
-                messages=course.count(138, 1_040),
-                seed=course.seed,
-            )
-        ],
-        measured="latest Enter",
     ),
     Run("faults", ("G-C4",), "every operation of a wake fails once, in every way", faults),
     Run("typists", ("G-T6",), "a person types at any moment of a wake", people),

@@ -7,6 +7,7 @@ import re
 import signal
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -43,6 +44,15 @@ class CopilotHouse(WakesNatively):
         self.tables = f'[adapters.copilot]\nhome = "{self.home}/.copilot"\n'
         self.configure()
         self.manners = replace(self.manners, heads=_HEADS, adds=_ADDS)
+
+    def quits(self) -> None:
+        """`/exit` leaves the session in front first, for the one that was open before."""
+        for _ in range(6):
+            self.says(self.manners.quit)
+            with suppress(TimeoutError):
+                self.waits_until(lambda look: look.flags["pane_current_command"] == "bash", 6.0, "the shell's prompt")
+                return
+        raise TimeoutError("it never quits")
 
     def records(self, mark: str) -> list[str]:
         """The sessions whose record has a mark."""
@@ -100,19 +110,20 @@ def test_the_wake_follows_the_person_from_one_conversation_to_the_next(house: Co
 
 
 def test_after_a_restart_in_the_same_pane_the_resumed_conversation_is_woken(house: CopilotHouse) -> None:
-    """Away: held. With `--continue` the server has another port and process, and the same session."""
+    """Away: held. With `--resume` the server has another port and process, and the same session."""
     before = house.is_woken("before")
+    (session,) = house.records(before)
     house.quits()
     message = house.bridge.send(house.identity, "while it is away")
     house.is_held(message, "no_agent", "unreachable")
     start = len(house.model.requests())
-    house.types(f"clear; {house.program.line} --continue")
+    house.types(f"clear; {house.program.line} --resume={session}")
     house.presses("Enter")
     delivery = house.is_settled(message)
     arrived_once(house, delivery, start)
     house.waits_for_its_door()
     mark = house.is_woken("after the restart")
-    assert house.records(mark) == house.records(before)
+    assert house.records(mark) == [session]
 
 
 def test_of_two_in_one_directory_the_one_in_the_pane_is_woken(house: CopilotHouse) -> None:

@@ -30,9 +30,9 @@ pytestmark = [
 
 PROGRAM: Final = "qwen"
 COMPOSER: Final = "Type your message"
-_HEADS: Final = re.compile(r"(?:<cross_session_message [^>]*>\n)?")
+_HEADS: Final = re.compile(r"(?:<system-reminder>.*?</system-reminder>\n)?(?:<cross_session_message [^>]*>\n)?")
 _ADDS: Final = re.compile(r"(?:\n</cross_session_message>\n.*)?", re.DOTALL)
-"""What Qwen Code puts around a message from outside."""
+"""What Qwen Code puts around a message from outside, and before the first of a day."""
 
 
 class QwenHouse(WakesNatively):

@@ -7,8 +7,10 @@ harness every Enter; a model judges the history of all hosts together.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
+import re
 import signal
 import sys
 import tempfile
@@ -51,6 +53,7 @@ STEPS: Final = (
 """Where a daemon is killed: fifteen moments of a wake."""
 
 LONGEST: Final = 90.0
+_SUBJECT: Final = re.compile(r'"(\d+ for x\d+)"')
 _HISTORY: Final = """
     CREATE TABLE lease_history (at timestamptz DEFAULT clock_timestamp(), identity text, host text, token bigint);
     CREATE TABLE commit_history (at timestamptz DEFAULT clock_timestamp(), delivery_id text, identity text, host text,
@@ -89,8 +92,6 @@ class Host:
     @property
     def name(self) -> str:
         """How it is called on the graph."""
-        import json
-
         text = (self.world.sandbox.state_dir / "hosts.json").read_text(encoding="utf-8")
         return str(json.loads(text)["own"])
 
@@ -105,6 +106,8 @@ class Fleet:
     server: PostgresServer
     sent: dict[str, str] = field(default_factory=dict)
     """The row of the table, by subject."""
+    _told: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    _read: dict[Path, int] = field(default_factory=lambda: defaultdict(int))
 
     def rows(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Asked past all lines."""
@@ -113,11 +116,17 @@ class Fleet:
 
     def told(self) -> dict[str, int]:
         """How often each subject was submitted, on all hosts together."""
-        counts: dict[str, int] = defaultdict(int)
-        texts = [text for host in self.hosts for agent in host.agents.values() for text in agent.fake.submits()]
-        for subject in self.sent:
-            counts[subject] = sum(f'"{subject}"' in text for text in texts)
-        return counts
+        for log in (agent.fake.log for host in self.hosts for agent in host.agents.values()):
+            with log.open("rb") as stream:
+                stream.seek(self._read[log])
+                new = stream.read()
+            whole = new[: new.rfind(b"\n") + 1]
+            self._read[log] += len(whole)
+            for line in whole.splitlines():
+                if b'"event": "submit"' in line:
+                    for subject in _SUBJECT.findall(json.loads(line)["text"]):
+                        self._told[subject] += 1
+        return self._told
 
     def clear_composers(self) -> None:
         """What a person does with text that was left unsent: another host told of it meanwhile."""
@@ -309,8 +318,6 @@ def _round(fleet: Fleet, table: Table, number: int, name: str, chance: random.Ra
 
 def _send(connection: psycopg.Connection[Any], to: str, subject: str) -> None:
     """Mail as another program would write it."""
-    import json
-
     from wake_bridge.system.clock import timestamp_now
     from wake_bridge.system.ulids import new_ulid
 

@@ -56,14 +56,23 @@ class TwoHosts:
         assert [(one["host"], one["way"]) for one in self.near.lines("next")] == [("devbox", way)]
         seen = self.near.ask("presence", "@far")
         assert (seen["state"], seen["host"], seen["where"]) == ("waitingOnApproval", "devbox", "far:0.0")
-        pane = next(one for one in self.near.lines("panes") if one["host"] == "devbox")
+        # a host that does not answer in time is left out
+        (pane, *_) = self.near.waits_for(
+            lambda: [one for one in self.near.lines("panes") if one["host"] == "devbox" and one["agentIdentity"]],
+            what="the panes of the far host",
+        )
         assert (pane["pane"], pane["harness"], pane["agentIdentity"]) == ("far:0.0", "fake", "@far")
-        (there,) = self.near.ask("why", message)["elsewhere"]
+        (there,) = self.near.waits_for(
+            lambda: [one for one in self.near.ask("why", message)["elsewhere"] if one["answers"]], what="its word"
+        )
         assert (there["host"], there["deliveries"][0]["outcome"], there["deliveries"][0]["pane"]) == (
             *("devbox", "submitted", "far:0.0"),
         )
-        told = {(one["host"], one["kind"], one["where"]) for one in self.near.lines("activity")}
-        assert told >= {(None, "wake.delivered", "devbox"), ("devbox", "wake.delivered", "far:0.0")}
+        both = {(None, "wake.delivered", "devbox"), ("devbox", "wake.delivered", "far:0.0")}
+        self.near.waits_for(
+            lambda: both <= {(one["host"], one["kind"], one["where"]) for one in self.near.lines("activity")},
+            what="both feeds",
+        )
         assert "it lives on devbox" in self.near.run("why", "@far").stdout
         checks = {one["check"]: one for one in self.near.lines("doctor", expect=None)}
         assert checks["host devbox"]["ok"] is True

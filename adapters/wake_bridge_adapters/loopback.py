@@ -81,19 +81,26 @@ def sockets_of(pid: int) -> frozenset[int]:
 
 
 def program_in_group(pid: int, name: str) -> int | None:
-    """The process of that name that a process is, or has started in its own group, as the wrapper of an installation does."""
-    return next((one for one in _with_its_group(pid, name)), None)
-
-
-def _with_its_group(pid: int, name: str) -> Iterator[int]:
+    """The program of that name that a process is, or has started in its own group, as the wrapper of an installation does."""
     with suppress(psutil.Error, OSError):
         process = psutil.Process(pid)
-        if process.name() == name:
-            yield pid
+        if _is_called(process, name):
+            return pid
         # a look at all processes, so only where the name stands in the command line
-        if not any(os.path.basename(word).startswith(name) for word in process.cmdline()[:3]):  # noqa: PTH119 - plain text
-            return
-        group = os.getpgid(pid)
-        for one in process.children(recursive=True):
-            if one.name() == name and os.getpgid(one.pid) == group:
-                yield one.pid
+        if any(_file_of(word).startswith(name) for word in process.cmdline()[:3]):
+            group = os.getpgid(pid)
+            below = (one for one in process.children(recursive=True) if os.getpgid(one.pid) == group)
+            return next((one.pid for one in below if _is_called(one, name)), None)
+    return None
+
+
+def _is_called(process: psutil.Process, name: str) -> bool:
+    """By its own name, or by the file that it was started as: some call their first thread otherwise."""
+    if process.name() == name:
+        return True
+    words = process.cmdline()
+    return bool(words) and _file_of(words[0]) == name
+
+
+def _file_of(word: str) -> str:
+    return word.rpartition("/")[2]

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, Final
+
+_LAST: Final = 4 * 1024 * 1024
+"""Bytes at the end of a conversation's record in which a wake is looked for."""
 
 
 def content_of(file: Path, longest: int) -> bytes | None:
@@ -22,3 +28,25 @@ def content_of(file: Path, longest: int) -> bytes | None:
         return None
     finally:
         os.close(descriptor)
+
+
+def row_with(file: Path, mark: str, told_by: Callable[[Mapping[str, Any]], str]) -> str:
+    """What the last row of a record of lines of JSON tells that has the mark and tells anything; empty where none does.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as stream:  # noqa: PTH123 - a descriptor
+        stream.seek(max(0, os.fstat(descriptor).st_size - _LAST))
+        lines = stream.read(_LAST).split(b"\n")
+    for line in reversed(lines):
+        if mark.encode() not in line:
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(row, dict) and (told := told_by(row)):
+            return told
+    return ""

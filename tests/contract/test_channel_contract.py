@@ -9,6 +9,7 @@ from typing import ClassVar, Final
 
 import pytest
 from wake_bridge_adapters.codex import CodexAdapter, CodexConfig
+from wake_bridge_adapters.copilot_cli import CopilotAdapter, CopilotConfig
 from wake_bridge_adapters.opencode import OpenCodeAdapter, OpenCodeConfig
 from wake_bridge_adapters.qwen_code import QwenCodeAdapter, QwenCodeConfig
 
@@ -21,6 +22,7 @@ from wake_bridge.system.clock import SteadyClock
 from wake_bridge.testing.channel_contract import CHANNEL_PROMISES, ChannelPromise, ChannelScene, ChannelStage
 from wake_bridge.testing.fake_app_server import FakeAppServer
 from wake_bridge.testing.memory_adapter import ImaginedAgent, ImaginedLine, MemoryChannel, MemoryConfig
+from wake_bridge.testing.played_copilot import PlayedCopilot
 from wake_bridge.testing.played_opencode import PlayedOpenCode
 from wake_bridge.testing.played_qwen import PlayedQwen
 
@@ -86,12 +88,12 @@ class CodexStage:
         return ""
 
 
-class OpenCodeStage:
-    """The opencode adapter, and a played program with its server and screen."""
+class ProgramStage:
+    """The opencode or the copilot adapter, and a played program with its server and screen."""
 
-    def __init__(self, played: PlayedOpenCode) -> None:
+    def __init__(self, adapter: OpenCodeAdapter | CopilotAdapter, played: PlayedOpenCode | PlayedCopilot) -> None:
         self._played = played
-        self.adapter = OpenCodeAdapter(OpenCodeConfig(), CONTEXT)
+        self.adapter = adapter
         self.adapter.see_through(played.screen.of)
         self.address, self.nowhere = Address(AGENT), Address(Identity("@nobody"))
         self._asked: list[str] = []
@@ -139,14 +141,19 @@ class QwenStage:
         return ""
 
 
-@pytest.fixture(params=["memory", "codex", "opencode", "qwen"])
+@pytest.fixture(params=["memory", "codex", "opencode", "qwen", "copilot"])
 def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ChannelStage]:
     if request.param == "memory":
         yield MemoryChannelStage()
         return
     if request.param == "opencode":
         with PlayedOpenCode(AGENT, CONTEXT.clock) as played:
-            yield OpenCodeStage(played)
+            yield ProgramStage(OpenCodeAdapter(OpenCodeConfig(), CONTEXT), played)
+        return
+    if request.param == "copilot":
+        home = tmp_path / "copilot"
+        with PlayedCopilot(home, AGENT, CONTEXT.clock) as copilot:
+            yield ProgramStage(CopilotAdapter(CopilotConfig(home=str(home)), CONTEXT), copilot)
         return
     if request.param == "qwen":
         with PlayedQwen(tmp_path / "qwen", AGENT, CONTEXT.clock) as session:

@@ -136,6 +136,18 @@ MANNERS: Final = {
         reads_on=("C-M-g",),
         scrolled_is=("unknown", "end-of-transcript"),
     ),
+    "copilot": Manners(
+        approval=re.compile(r"Do you want to run this command\?"),
+        approve=("Enter",),
+        question=_COLOUR,
+        leave_question=("Escape",),
+        menu="/theme",
+        menu_shows=re.compile(r"Theme|theme"),
+        leave_menu=("Escape",),
+        quit="/exit",
+        busy=frozenset({"footer-working"}),
+        asks=frozenset({"approval", "dialog"}),
+    ),
     "qwen": Manners(
         approval=re.compile(r"Allow execution"),
         approve=("Enter",),

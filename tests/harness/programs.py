@@ -64,6 +64,9 @@ class Program:
             case "qwen":
                 url = f"{setting.url}/v1"
                 return {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": url, "OPENAI_MODEL": "mock-model"}
+            case "copilot":
+                provider = {"COPILOT_PROVIDER_BASE_URL": f"{setting.url}/v1", "COPILOT_PROVIDER_API_KEY": KEY}
+                return {**provider, "COPILOT_MODEL": "mock-model", "COPILOT_OFFLINE": "true"}
             case "opencode":
                 return {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
             case _:
@@ -93,6 +96,8 @@ class Program:
                 }
             case "opencode":
                 return {".config/opencode/opencode.json": json.dumps(_opencode(setting.url))}
+            case "copilot":
+                return {".copilot/config.json": json.dumps({"trusted_folders": [str(setting.work)]})}
             case "qwen":
                 settings = {"general": {"enableAutoUpdate": False}, "tools": {"approvalMode": "default"}}
                 return {".qwen/settings.json": json.dumps(settings)}
@@ -143,6 +148,7 @@ PROGRAMS: Final = {
         Program("codex", "npm", "@openai/codex@0.171.0", ("-s", "read-only", "-a", "on-request")),
         Program("gemini", "npm", "@google/gemini-cli@0.61.0", ("-m", "gemini-2.5-flash")),
         Program("opencode", "npm", "opencode-ai@1.18.33"),
+        Program("copilot", "npm", "@github/copilot@1.0.102"),
         Program("qwen", "npm", "@qwen-code/qwen-code@0.24.4", ("--auth-type", "openai")),
         Program(
             "aider",

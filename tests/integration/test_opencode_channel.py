@@ -173,7 +173,7 @@ def test_a_stranger_at_the_port_gets_no_byte(line: Line, monkeypatch: pytest.Mon
     """The port is another program's by now: whose it is, is asked once the connection is open and before it is used."""
     with PlayedOpenCode(AGENT, CLOCK) as stranger:
         monkeypatch.setattr(
-            "wake_bridge_adapters.opencode.server.listeners_of", lambda _: [("127.0.0.1", stranger._port)]
+            "wake_bridge_adapters.program_servers.listeners_of", lambda _: [("127.0.0.1", stranger._port)]
         )
         stranger.plays(password="would be sent to it")
         line.adapter = OpenCodeAdapter(

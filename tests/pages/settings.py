@@ -32,7 +32,7 @@ HEAD: Final = """\
 # WAKE_BRIDGE_GRAPH_SERVE=one,two (a list with a comma in an entry belongs into this file); true and false also as yes, no, on, off, 1, 0.
 # Relative paths are meant from this file's directory.
 """
-ADAPTERS: Final = ("tmux", "osascript", "claude", "codex", "opencode", "qwen", "webhook", "heartbeat")
+ADAPTERS: Final = ("tmux", "osascript", "claude", "codex", "copilot", "opencode", "qwen", "webhook", "heartbeat")
 TARGET: Final = 'targets."@neo-gpt"'
 SENDER: Final = "http.senders.NAME"
 CHANNEL: Final = "channels.NAME"

@@ -127,9 +127,9 @@ def test_a_presence_carries_what_decided_it() -> None:
 
 
 def test_the_five_states_and_the_sources_are_the_seeds() -> None:
-    """Five states; the seed's six sources and three more."""
+    """Five states; the seed's six sources and four more."""
     assert {state.value for state in PresenceState} == {"unknown", "idle", "active", "waitingOnApproval", "userTyping"}
-    assert len(PresenceSource) == 9
+    assert len(PresenceSource) == 10
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,7 @@ class PresenceSource(StrEnum):
     CLAUDE_SESSION = "claude-session"
     OPENCODE_SERVER = "opencode-server"
     HARNESS_HOOK = "harness-hook"
+    COPILOT_SERVER = "copilot-server"
 
 
 _REASONS: Final = {

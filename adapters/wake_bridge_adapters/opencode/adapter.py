@@ -3,59 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Annotated, ClassVar, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from wake_bridge.domain.causes import HoldReason
-from wake_bridge.domain.delivery import Progress
-from wake_bridge.domain.names import Identity
-from wake_bridge.domain.presence import Evidence, Observation, PresenceSource, PresenceState
+from wake_bridge.domain.presence import Observation, PresenceSource
 from wake_bridge.domain.routing import Address, Binding, Capabilities
 from wake_bridge.domain.values import dataclass
-from wake_bridge.ports.adapter import (
-    AdapterContext,
-    AttemptOutcome,
-    Check,
-    HarnessAdapter,
-    Journal,
-    Nowhere,
-    Place,
-    Refused,
-    Trace,
-    Wake,
-)
-from wake_bridge_adapters.loopback import program_in_group
+from wake_bridge.ports.adapter import AdapterContext, Check, Nowhere, Place
+from wake_bridge_adapters.loopback import Listener, program_in_group
 from wake_bridge_adapters.opencode.conversations import (
     HARNESS,
     Conversation,
-    ConversationStanding,
     all_conversations,
     messages_of,
     shown_by,
     standing_of,
 )
-from wake_bridge_adapters.opencode.server import NOT_INSTALLED, Credentials, OpenCodeServer, OpenCodeServers
-from wake_bridge_adapters.own_screen import OwnScreen, ScreenOf, find_screen, in_the_way
-from wake_bridge_adapters.recorded import (
-    AnswerLost,
-    Declined,
-    NotThere,
-    Program,
-    RecordedAttempt,
-    RecordLook,
-    fence_of,
-    program_in,
-    trace,
-)
+from wake_bridge_adapters.opencode.server import NOT_INSTALLED, Credentials, OpenCodeServer, connect
+from wake_bridge_adapters.own_screen import OwnScreen, in_the_way
+from wake_bridge_adapters.past_screen import HowItStands, PastScreenDoor
+from wake_bridge_adapters.program_servers import ProgramServers
+from wake_bridge_adapters.recorded import AnswerLost, Declined, NotThere, Program, RecordLook
 from wake_bridge_adapters.tmux.occupants import started_at
 
+_CALLED: Final = "OpenCode"
+_ADVICE: Final = "it has no server: start it with --port, as in `opencode --port 0`"
 _SEARCHED: Final = 200
 """Messages at the end of a conversation among which a wake is looked for."""
-
-_OTHER: Final = "its program now shows another conversation"
 
 
 class OpenCodeConfig(BaseModel):
@@ -72,24 +50,41 @@ class OpenCodeConfig(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class ShownConversation:
+class OpenCodeConversation:
     """The conversation that an identity's program shows, the connection to its server, and what the screen showed."""
 
-    connection: OpenCodeServer
+    server: OpenCodeServer
     conversation: Conversation
     all: tuple[Conversation, ...]
     screen: OwnScreen
     seen: Observation
 
-    async def standing(self) -> ConversationStanding:
-        """How it stands now. Raises `AnswerLost` and `Declined`."""
-        return await standing_of(self.connection, self.conversation, self.all)
+    @property
+    def program(self) -> Program:
+        """The program."""
+        return self.server.program
+
+    @property
+    def id(self) -> str:
+        """The conversation's id."""
+        return self.conversation.id
+
+    async def stands(self) -> HowItStands:
+        """By the server's word; at rest also what the screen says against beginning a turn."""
+        standing = await standing_of(self.server, self.conversation, self.all)
+        evidence = (in_the_way(self.seen) if standing.is_at_rest else None) or standing.evidence
+        return HowItStands(evidence, evidence.saw, standing.turn_id)
 
 
-class OpenCodeAdapter:
+class OpenCodeAdapter(PastScreenDoor):
     """Sees and wakes OpenCode through the server in its terminal program: drafts on the screen are not its concern."""
 
     name: ClassVar[str] = HARNESS
+    harness: ClassVar[str] = HARNESS
+    called: ClassVar[str] = "OpenCode session"
+    source: ClassVar[PresenceSource] = PresenceSource.OPENCODE_SERVER
+    may_add: ClassVar[bool] = True
+    """The server takes a message at any time: one for a turn that has ended meanwhile begins another."""
     capabilities: ClassVar[Capabilities] = Capabilities(
         composer_independent=True, can_start=True, can_steer=True, guard="turn id", ack_kind="echo"
     )
@@ -97,13 +92,13 @@ class OpenCodeAdapter:
     label: ClassVar[str] = ""
 
     def __init__(self, config: OpenCodeConfig, context: AdapterContext) -> None:
-        self._context = context
+        super().__init__(context)
         credentials = Credentials.of(context.environment)
-        self._servers = OpenCodeServers(config.versions, credentials, context.timeout, context.clock)
-        self._screen_of: ScreenOf = lambda _: None
-        self._screens: dict[str, OwnScreen] = {}
-        self._left: set[str] = set()
-        self._searched_since: dict[str, int] = {}
+
+        async def open_at(program: Program, at: Listener) -> OpenCodeServer:
+            return await connect(program, at, credentials, config.versions, context.timeout)
+
+        self._servers = ProgramServers(open_at, _ADVICE, context.clock)
 
     @classmethod
     def unavailable(cls, environment: Mapping[str, str]) -> str:
@@ -111,119 +106,14 @@ class OpenCodeAdapter:
         del environment
         return "" if find_spec("httpx2") else NOT_INSTALLED
 
-    def see_through(self, screen_of: Callable[[Identity], HarnessAdapter | None]) -> None:
-        """See `ScreenServed.see_through`."""
-        self._screen_of = screen_of
-
-    async def resolve(self, address: Address) -> Place | Nowhere:
-        """The conversation that the program on the identity's screen shows."""
-        try:
-            found = await self._find(address)
-        except (NotThere, AnswerLost, Declined) as gone:
-            return Nowhere(HoldReason.UNREACHABLE, str(gone))
-        if isinstance(found, Nowhere):
-            return found
-        place = _place_of(found)
-        self._screens[place.key] = found.screen
-        self._left.discard(place.key)
-        return place
-
-    async def survey(self, places: Sequence[Place]) -> Mapping[str, str]:
-        """What the server says is running, and the sign of the screen: what it shows, only its title tells."""
-        # side by side: one that hangs must keep no other waiting
-        signs = await asyncio.gather(*(self._sign_of(place) for place in places))
-        return {place.key: sign for place, sign in zip(places, signs, strict=True) if sign}
-
-    async def _sign_of(self, place: Place) -> str:
-        program, screen = program_in(place.fence, HARNESS), self._screens.get(place.key)
-        connection = self._servers.known(program) if program is not None else None
-        if connection is None or screen is None or place.key in self._left:
-            return ""
-        try:
-            statuses = await connection.get("/session/status")
-        except (AnswerLost, Declined):
-            return ""
-        pulse = (await screen.adapter.survey([screen.place])).get(screen.place.key)
-        return "" if pulse is None else f"{statuses} {pulse}"
-
-    async def observe(self, place: Place, address: Address) -> Observation:
-        """How the conversation stands, and at rest also what the screen says against beginning a turn."""
-        try:
-            found = await self._find(address)
-            if isinstance(found, Nowhere):
-                return self._observation(place, _unseen(found.detail, found.reason))
-            if _place_of(found).key != place.key:
-                self._left.add(place.key)
-                return self._observation(place, _unseen(_OTHER))
-            standing = await found.standing()
-        except (NotThere, AnswerLost, Declined) as gone:
-            return self._observation(place, _unseen(str(gone)))
-        evidence = (in_the_way(found.seen) if standing.is_at_rest else None) or standing.evidence
-        return self._observation(place, evidence, standing.turn_id or None)
-
-    async def deliver(self, place: Place, address: Address, wake: Wake, journal: Journal) -> AttemptOutcome:
-        """One attempt on the conversation that is shown; what may have been sent is only looked for."""
-        if wake.progress in {Progress.MAYBE_SUBMITTED, Progress.SUBMITTED}:
-            fence = wake.fence if program_in(wake.fence, HARNESS) else place.fence
-            attempt = self._attempt(fence, address, wake, journal)
-            return await attempt.look_for(program_in(fence, HARNESS))
-        try:
-            found = await self._find(address)
-            if isinstance(found, Nowhere):
-                return Refused(found.reason, found.detail, place.label, found.cause)
-            if _place_of(found).key != place.key:
-                return Refused(HoldReason.UNREACHABLE, _OTHER, place.label)
-            standing = await found.standing()
-        except (NotThere, AnswerLost, Declined) as gone:
-            return Refused(HoldReason.UNREACHABLE, str(gone), place.label)
-        said = standing.evidence
-        if standing.is_at_rest:
-            said = in_the_way(found.seen) or said
-            is_safe = said.vote is PresenceState.IDLE
-        else:
-            # without a guard of its own the server takes it at any time: a turn that has ended meanwhile is as well
-            is_safe = said.vote is PresenceState.ACTIVE and bool(wake.turn_id)
-        if not is_safe:
-            return Refused(said.reason, said.told, place.label, said.why)
-        attempt = self._attempt(place.fence, address, wake, journal)
-        return await attempt.send(found.connection.program, "prompt_async")
-
-    async def trace(self, place: Place, address: Address, wake: Wake) -> Trace:
-        """One look into the record of the conversation that it was sent to."""
-        fence = wake.fence if program_in(wake.fence, HARNESS) else place.fence
-        return await trace(_Door(self, fence, address), wake.mark, program_in(fence, HARNESS))
-
-    async def probe(self) -> Sequence[Check]:
-        """For `doctor`: nothing is known of a server without the pane that it belongs to; `routes` tells of those."""
-        return []
-
-    async def program_of(self, address: Address) -> tuple[Program, OwnScreen]:
-        """The program on the identity's screen. Raises `NotThere`."""
-        if {address.harness, address.expected.agent} - {"", HARNESS}:
-            raise NotThere(f"{address.identity} is no OpenCode")
-        screen = await find_screen(self._screen_of, address)
-        if screen is None or not screen.agent_pid:
-            raise NotThere("no screen is known on which its OpenCode is")
-        pid = await asyncio.to_thread(program_in_group, screen.agent_pid, HARNESS)
-        if pid is None:
-            raise NotThere("the program on its screen is no OpenCode")
-        return Program(pid, started_at(pid)), screen
-
-    async def connection_of(self, address: Address) -> OpenCodeServer:
-        """The connection to the server of the program on the identity's screen. Raises `NotThere`."""
-        program, _ = await self.program_of(address)
-        return await self._servers.of(program)
-
-    async def _find(self, address: Address) -> ShownConversation | Nowhere:
-        """Raises `NotThere`, `AnswerLost`, `Declined`."""
-        program, screen = await self.program_of(address)
-        connection = await self._servers.of(program)
-        conversations = await all_conversations(connection)
+    async def find(self, address: Address) -> OpenCodeConversation | Nowhere:
+        """The conversation whose title the program on the identity's screen shows."""
+        screen = await self.own_screen(address, _CALLED)
+        server = await self._server_on(screen)
+        conversations = await all_conversations(server)
         # what is shown is asked last: it is what a person may change at any moment
         seen = await screen.look(address)
         label = screen.place.label
-        if seen.capabilities != (HARNESS,):
-            return Nowhere(HoldReason.UNREACHABLE, "the program on its screen is no OpenCode", label)
         shown = shown_by(seen.title, conversations)
         if not shown:
             return Nowhere(HoldReason.UNREACHABLE, "its screen shows no conversation that its server names", label)
@@ -232,54 +122,61 @@ class OpenCodeAdapter:
             return Nowhere(HoldReason.AMBIGUOUS, why, label)
         if shown[0].parent:
             return Nowhere(HoldReason.UNREACHABLE, "its screen shows the conversation of a sub-agent", label)
-        return ShownConversation(connection, shown[0], tuple(conversations), screen, seen)
+        return OpenCodeConversation(server, shown[0], tuple(conversations), screen, seen)
 
-    def _attempt(self, fence: Binding | None, address: Address, wake: Wake, journal: Journal) -> RecordedAttempt:
-        door = _Door(self, fence, address)
-        return RecordedAttempt(door, wake, journal, self._context.clock, self._searched_since)
+    def conversation(self, fence: Binding, address: Address) -> _Door:
+        """See `PastScreenDoor.conversation`."""
+        return _Door(self, fence.session_id, address)
 
-    def _observation(self, place: Place, evidence: Evidence, turn_id: str | None = None) -> Observation:
-        return Observation(
-            at=self._context.clock.now(),
-            evidence=(evidence,),
-            fingerprint=evidence.saw,
-            where=place.label,
-            capabilities=(HARNESS,),
-            is_proof=True,
-            active_turn_id=turn_id,
-        )
+    async def sign_of(self, place: Place, program: Program) -> str:
+        """What the server says is running."""
+        del place
+        server = self._servers.known(program)
+        try:
+            return str(await server.get("/session/status")) if server is not None else ""
+        except (AnswerLost, Declined):
+            return ""
+
+    async def probe(self) -> Sequence[Check]:
+        """For `doctor`: nothing is known of a server without the pane that it belongs to; `routes` tells of those."""
+        return []
+
+    async def server_of(self, address: Address) -> OpenCodeServer:
+        """The connection to the server of the program on the identity's screen. Raises `NotThere`."""
+        return await self._server_on(await self.own_screen(address, _CALLED))
+
+    async def _server_on(self, screen: OwnScreen) -> OpenCodeServer:
+        pid = await asyncio.to_thread(program_in_group, screen.agent_pid, HARNESS)
+        if pid is None:
+            raise NotThere("the program on its screen is no OpenCode")
+        return await self._servers.of(Program(pid, started_at(pid)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Door:
-    """The conversation that a fence names, by whichever server the identity's program has now: all read the same record."""
+    """A conversation, by whichever server the identity's program has now: all read the same record."""
 
     adapter: OpenCodeAdapter
-    fence: Binding | None
+    id: str
     address: Address
 
     @property
     def where(self) -> str:
-        return _label(self.fence.session_id if self.fence is not None else "")
+        return self.adapter.label_of(self.id)
 
     async def look(self, mark: str) -> RecordLook:
-        connection, conversation = await self._opened()
-        conversations = [Conversation(conversation, ""), *await all_conversations(connection)]
-        standing = await standing_of(connection, conversations[0], conversations)
-        for message in reversed(await messages_of(connection, conversation, _SEARCHED)):
+        server = await self.adapter.server_of(self.address)
+        conversations = [Conversation(self.id, ""), *await all_conversations(server)]
+        standing = await standing_of(server, conversations[0], conversations)
+        for message in reversed(await messages_of(server, self.id, _SEARCHED)):
             if _holds(message, mark):
-                return RecordLook(connection.program, standing.is_at_rest, str(message["info"].get("id", "")))
-        return RecordLook(connection.program, standing.is_at_rest)
+                return RecordLook(server.program, standing.is_at_rest, str(message["info"].get("id", "")))
+        return RecordLook(server.program, standing.is_at_rest)
 
     async def send(self, text: str, mark: str) -> None:
         del mark
-        connection, conversation = await self._opened()
-        await connection.post(f"/session/{conversation}/prompt_async", {"parts": [{"type": "text", "text": text}]})
-
-    async def _opened(self) -> tuple[OpenCodeServer, str]:
-        if self.fence is None or self.fence.socket != HARNESS:
-            raise NotThere("the conversation to which it may have been sent is not known")
-        return await self.adapter.connection_of(self.address), self.fence.session_id
+        server = await self.adapter.server_of(self.address)
+        await server.post(f"/session/{self.id}/prompt_async", {"parts": [{"type": "text", "text": text}]})
 
 
 def _holds(message: Mapping[str, object], mark: str) -> bool:
@@ -288,17 +185,3 @@ def _holds(message: Mapping[str, object], mark: str) -> bool:
     if not isinstance(info, dict) or info.get("role") != "user" or not isinstance(parts, list):
         return False
     return any(isinstance(part, dict) and mark in str(part.get("text", "")) for part in parts)
-
-
-def _label(conversation: str) -> str:
-    return f"OpenCode session {conversation}"
-
-
-def _place_of(found: ShownConversation) -> Place:
-    program, conversation = found.connection.program, found.conversation.id
-    key = f"{HARNESS}:{program.pid}:{program.started}:{conversation}"
-    return Place(key, _label(conversation), fence_of(HARNESS, conversation, program))
-
-
-def _unseen(why: str, hold: HoldReason = HoldReason.UNREACHABLE) -> Evidence:
-    return Evidence("no-answer", PresenceState.UNKNOWN, why, "server", source=PresenceSource.OPENCODE_SERVER, hold=hold)

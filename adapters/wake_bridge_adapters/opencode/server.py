@@ -18,8 +18,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from wake_bridge.domain.values import dataclass
-from wake_bridge.ports.clock import Clock
-from wake_bridge_adapters.loopback import Listener, listeners_of, listens_alone
+from wake_bridge_adapters.loopback import Listener, listens_alone
 from wake_bridge_adapters.recorded import AnswerLost, Declined, NotThere, Program
 
 if TYPE_CHECKING:
@@ -29,12 +28,6 @@ NOT_INSTALLED: Final = "httpx2 is not installed: `pip install 'wake-bridge[openc
 
 _USER: Final = "opencode"
 """Whom the server asks for where it has a password; `OPENCODE_SERVER_USERNAME` names another."""
-
-STRANGER_LASTS: Final = 30_000
-"""Milliseconds before a program that is no known server is asked again who it is."""
-
-SERVERLESS_LASTS: Final = 5_000
-"""The same where a program has no server: it may only be starting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,73 +182,15 @@ def _worded(text: str) -> str:
     return "".join(letter for letter in text if letter.isprintable())[:200]
 
 
-class OpenCodeServers:
-    """The servers of all programs that were met, one connection each.
-
-    Args:
-        versions: those whose ways are known, by their first numbers.
-        timeout: seconds of one call.
-    """
-
-    def __init__(self, versions: Sequence[str], credentials: Credentials, timeout: float, clock: Clock) -> None:
-        self._versions = versions
-        self._credentials = credentials
-        self._timeout = timeout
-        self._clock = clock
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._opening = asyncio.Lock()
-        self._open: dict[Program, OpenCodeServer] = {}
-        self._troubles: dict[Program, tuple[NotThere, int]] = {}
-
-    async def of(self, program: Program) -> OpenCodeServer:
-        """The connection to a program's server.
-
-        Raises:
-            NotThere: it has none, or none that is known.
-        """
-        self._belong_to(asyncio.get_running_loop())
-        async with self._opening:
-            found = self._open.get(program)
-            if found is not None and found.is_open:
-                return found
-            trouble, again_at = self._troubles.get(program, (None, 0))
-            if trouble is not None and self._clock.now() < again_at:
-                raise trouble
-            self._forget_the_ended(program)
-            self._open[program] = await self._opened(program)
-            return self._open[program]
-
-    def known(self, program: Program) -> OpenCodeServer | None:
-        """The connection that is open already; asks nothing."""
-        found = self._open.get(program)
-        return found if found is not None and found.is_open and self._loop is asyncio.get_running_loop() else None
-
-    async def _opened(self, program: Program) -> OpenCodeServer:
-        # the library takes a second, in which nobody else may be kept waiting
-        await asyncio.to_thread(_load)
-        listeners = await asyncio.to_thread(listeners_of, program.pid)
-        trouble = NotThere("it has no server: start it with --port, as in `opencode --port 0`")
-        for listener in listeners:
-            connection = OpenCodeServer(program, listener, self._credentials, self._timeout)
-            try:
-                await connection.open(self._versions)
-            except NotThere as no:
-                trouble = no
-                continue
-            return connection
-        lasts = STRANGER_LASTS if listeners else SERVERLESS_LASTS
-        self._troubles[program] = (trouble, self._clock.now() + lasts)
-        raise trouble
-
-    def _forget_the_ended(self, program: Program) -> None:
-        self._troubles.pop(program, None)
-        for one in [one for one, connection in self._open.items() if not connection.is_open]:
-            del self._open[one]
-
-    def _belong_to(self, loop: asyncio.AbstractEventLoop) -> None:
-        """A connection lives and dies with its event loop."""
-        if self._loop is not loop:
-            self._loop, self._opening, self._open, self._troubles = loop, asyncio.Lock(), {}, {}
+async def connect(
+    program: Program, at: Listener, credentials: Credentials, versions: Sequence[str], timeout: float
+) -> OpenCodeServer:
+    """Open a connection to what a program has at an address; `timeout` is of one call. Raises `NotThere`."""
+    # the library takes a second, in which nobody else may be kept waiting
+    await asyncio.to_thread(_load)
+    server = OpenCodeServer(program, at, credentials, timeout)
+    await server.open(versions)
+    return server
 
 
 def _load() -> None:

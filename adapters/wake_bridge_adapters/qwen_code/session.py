@@ -30,9 +30,6 @@ _NAME: Final = re.compile(r"(\d{1,10})(?:-[0-9a-f]{8})?\.json")
 _SESSION_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{7,63}")
 _MOST_RECORDS: Final = 500
 
-_LAST: Final = 4 * 1024 * 1024
-"""Bytes at the end of a transcript in which a wake is looked for."""
-
 
 @dataclass(frozen=True, slots=True)
 class QwenSession:
@@ -121,23 +118,7 @@ def transcript_of(home: Path, session_id: str) -> Path | None:
     return next((file for room in rooms if (file := room / "chats" / f"{session_id}.jsonl").is_file()), None)
 
 
-def echo_in(file: Path, mark: str) -> str:
-    """Which message of the transcript is ours; empty where none is. Raises `OSError`: it cannot be read."""
-    descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, "rb") as stream:  # noqa: PTH123 - a descriptor
-        stream.seek(max(0, os.fstat(descriptor).st_size - _LAST))
-        lines = stream.read(_LAST).split(b"\n")
-    for line in reversed(lines):
-        if mark.encode() in line and (told := _told_by(line)):
-            return told
-    return ""
-
-
-def _told_by(line: bytes) -> str:
-    """What the model said, or a tool, is no echo."""
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
-        return ""
-    is_ours = isinstance(row, dict) and row.get("type") == "user" and row.get("subtype") == "notification"
+def told_by(row: Mapping[str, Any]) -> str:
+    """Which message a row of the transcript is; empty for what the model said, or a tool: that is no echo."""
+    is_ours = row.get("type") == "user" and row.get("subtype") == "notification"
     return str(row.get("uuid") or "?") if is_ours else ""

@@ -49,6 +49,7 @@ class PlayedOpenCode:
         """Start it, if it is not running, in a conversation that is at rest."""
         if self.process is not None and self.process.poll() is None:
             return
+        self.is_killed()
         command = [str(self._program), "-S", server.__file__, "0"]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         if self.process.stdout is None:

@@ -11,6 +11,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
+import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -38,6 +41,7 @@ LONGEST: Final = 1200
 """Seconds for one version, from its installation on."""
 
 NOTHING_MOVED, SOMETHING_MOVED, COULD_NOT_RUN = 0, 1, 2
+_SAYS_WHY: Final = re.compile(r"[\w.]*(?:Error|Exception|Exit)\b")
 _COMMAND: Final = (sys.executable, "-m", "wake_bridge")
 
 
@@ -93,7 +97,7 @@ def _in_its_own_process(program: Program, version: str) -> Found:
         try:
             child.wait(LONGEST)
         except subprocess.TimeoutExpired:
-            child.terminate()
+            child.terminate()  # it ends its programs
             child.wait()
             found.trouble = f"not done after {LONGEST} s"
     found.minutes = round((time.monotonic() - start) / 60, 1)
@@ -101,12 +105,14 @@ def _in_its_own_process(program: Program, version: str) -> Found:
         found.states = json.loads(answer.read_text(encoding="utf-8"))
     elif not found.trouble:
         said = (home / "walk.log").read_text(encoding="utf-8").strip().splitlines()
-        found.trouble = said[-1] if said else "it said nothing"
+        why = [line for line in said if _SAYS_WHY.match(line)] or said or ["it said nothing"]
+        found.trouble = why[-1]
     return found
 
 
 def _one(program: Program, version: str) -> None:
     """Be that process."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))
     home = _home_of(program, version)
     package = f"{program.package.rpartition('@')[0]}@{version}" if program.registry == "npm" else ""
     pinned = replace(program, package=package or f"{program.package.partition('==')[0]}=={version}")
@@ -117,10 +123,13 @@ def _one(program: Program, version: str) -> None:
         if told != version:
             sys.exit(f"it says that it is {told}")
         captures = home / "captures"
-        captures.mkdir(exist_ok=True)
+        shutil.rmtree(captures, ignore_errors=True)
+        captures.mkdir()
         house = SoftHouse(pinned, Path(directory), _COMMAND)
         try:
             house.__enter__()
+            if house.has_ended():
+                raise RuntimeError(f"it ended at once: {house.look().text.strip().splitlines()[-2:]}")
             states = walk(house, captures)
         finally:
             house.close()
@@ -158,14 +167,10 @@ _CELLS: Final = (PASS, MOVED, HELD, FALSE_IDLE, NOT_REACHED)
 
 
 def has_moved(found: Found) -> bool:
-    """Whether a rule speaks otherwise than it did, or a wake did otherwise than it must."""
+    """Whether a rule speaks otherwise than it did, a wake did otherwise than it must, or a state could not be reached."""
     cells = {one["cell"] for one in found.states.values()}
     no_wake = any(one.get("woken") is False for one in found.states.values())
-    return (
-        bool(cells & {MOVED, HELD, FALSE_IDLE})
-        or no_wake
-        or any(moves_between(found.program.name, found.directory / "captures"))
-    )
+    return bool(cells - {PASS}) or no_wake or any(moves_between(found.program.name, found.directory / "captures"))
 
 
 def run(names: Sequence[str], last: int, wanted: Sequence[str] = ()) -> list[Found]:

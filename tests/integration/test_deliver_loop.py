@@ -109,3 +109,51 @@ def test_an_event_that_joins_a_held_delivery_brings_its_look_forward(ledger: Led
     asyncio.run(scenario())
 
     assert looked == [opened.id]
+
+
+@pytest.mark.parametrize("reason", [HoldReason.LOOP, HoldReason.ACTIVE])
+def test_what_changes_while_a_delivery_is_judged_brings_its_next_look_forward(
+    ledger: LedgerStore, reason: HoldReason
+) -> None:
+    """A look that began before cannot know it, and its hold would wait for an old look: a person's word in a loop, a `resume`."""
+    now = SteadyClock().now()
+    new_id = counted_ids()
+    opened = open_delivery(ledger, sample_event(1, window=0, matched_at=now), new_id=new_id, now=now)
+    held = Hold(reason, next_look_at=Instant(now + 3_600_000))
+    ledger.dispatch(opened, now)
+    looks = 0
+    has_looked_again = asyncio.Event()
+
+    async def a_change_of(delivery: Delivery) -> None:
+        if reason is not HoldReason.LOOP:
+            deliverer.look_at(delivery.identity)
+            return
+        advance(ledger, sample_event(2, window=0, matched_at=now), now=now)
+        deliverer.poke()
+        while len(ledger.event_ids_of(delivery.id)) < 2:  # noqa: ASYNC110 - the loop beside this lane
+            await asyncio.sleep(0.01)
+
+    class SlowGate:
+        async def take(self, delivery: Delivery, *, patient: bool) -> Delivery:
+            nonlocal looks
+            del patient
+            looks += 1
+            if looks == 1:
+                await a_change_of(delivery)
+            else:
+                has_looked_again.set()
+            return ledger.hold(delivery, held, now)
+
+    deliverer = Deliverer(ledger, cast("Any", SlowGate()), Current(EngineSettings()), SteadyClock(), new_id)
+
+    async def scenario() -> None:
+        loop = asyncio.create_task(deliverer.run())
+        async with asyncio.timeout(HUNG):
+            await has_looked_again.wait()
+        await asyncio.sleep(0.2)
+        loop.cancel()
+        await asyncio.wait({loop})
+
+    asyncio.run(scenario())
+
+    assert looks == 2

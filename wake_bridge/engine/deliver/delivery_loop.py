@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -68,6 +69,8 @@ class Deliverer:
         self._wakeup = asyncio.Event()
         self._lanes: dict[str, asyncio.Task[None]] = {}
         self._permits = asyncio.Semaphore(LANES)
+        self._joins: Counter[Identity] = Counter()
+        self._looks: Counter[Identity | None] = Counter()
         self._log = structlog.get_logger("deliver")
 
     def poke(self) -> None:
@@ -76,6 +79,7 @@ class Deliverer:
 
     def look_at(self, identity: Identity | None) -> None:
         """The place of an identity changed, or a person asked: look at its held deliveries at once."""
+        self._looks[identity] += 1
         self._ledger.look_at_once(identity, self._clock.now())
         self.poke()
 
@@ -144,6 +148,7 @@ class Deliverer:
     def _start_due(self) -> None:
         now = self._clock.now()
         for joined in self._ledger.gather(now, self._new_id):
+            self._joins[joined.identity] += 1
             if joined.hold is None:
                 continue
             # what joins may be for a receiver, whatever keeps the agent's own
@@ -175,9 +180,15 @@ class Deliverer:
         self.poke()
 
     async def _lane(self, delivery: Delivery) -> None:
-        async with self._posts if self._has_receiver(delivery.identity) else self._permits:
+        identity = delivery.identity
+        async with self._posts if self._has_receiver(identity) else self._permits:
+            joins, looks = self._joins[identity], self._looks_at(identity)
             try:
-                await self._gate.take(delivery, patient=False)
+                after = await self._gate.take(delivery, patient=False)
+                # it was judged by what was so before, and its hold says when to look by that
+                ends = after.hold is not None and after.hold.reason in ENDED_BY_JOINING
+                if looks != self._looks_at(identity) or (ends and joins != self._joins[identity]):
+                    self._ledger.look_at_once(identity, self._clock.now())
             except StaleLease:
                 self._log.info("stale_lease", delivery=delivery.id)
             except LedgerUnwritable as away:
@@ -186,6 +197,9 @@ class Deliverer:
             except Exception:  # noqa: BLE001 - one target's trouble must not stop the others
                 self._log.exception("lane_failed", delivery=delivery.id, agent=delivery.identity)
                 await asyncio.sleep(self._current.settings.relook_min_ms / 1000)
+
+    def _looks_at(self, identity: Identity) -> int:
+        return self._looks[identity] + self._looks[None]
 
     async def _sleep_until(self, deadline: Instant | None) -> None:
         wait = (

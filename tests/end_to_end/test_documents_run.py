@@ -75,6 +75,8 @@ NOT_RUN = {
     "wake-bridge serve": "it ends when it is told to, and one state directory has one daemon; test_serve.py runs it",
     "opencode --port ": "it is a real program; `make test-harness` runs it",
     "wake-bridge routes @opencode": "likewise",
+    "copilot --ui-server ": "likewise",
+    "wake-bridge routes @copilot": "likewise",
     "qwen sessions ": "likewise",
     "wake-bridge screens update": "it asks a person, or the network; test_screen_profiles_managed.py does it",
     "wake-bridge screens report": "likewise",

@@ -15,6 +15,7 @@ from wake_bridge_adapters.pane_lock import PaneIsTaken, lock_path, pane_lock
 
 from wake_bridge.config.fields import Configuration
 from wake_bridge.config.file import write_first_config
+from wake_bridge.config.hosts import HostsFile, note_agents_of_hosts
 from wake_bridge.config.own_profiles import file_of_profile, write_profile
 from wake_bridge.config.settings import Settings
 from wake_bridge.config.source_tokens import SourceTokens
@@ -25,6 +26,7 @@ from wake_bridge.control.settings_in_force import settings_of_daemon, write_sett
 from wake_bridge.demo.sandbox import Sandbox
 from wake_bridge.domain.errors import OperationFailed, RefusedForSafety, WakeBridgeError
 from wake_bridge.domain.names import Identity, Instant, LogId
+from wake_bridge.domain.receivers import Secret
 from wake_bridge.domain.setup import SetupAgent
 from wake_bridge.http.tokens import PageTokens
 from wake_bridge.integrations.agent_files import plan_files
@@ -116,6 +118,10 @@ WRITERS: dict[str, tuple[tuple[str, ...], Callable[[Path], object]]] = {
     "token of an MCP client": (("mcp@mine.token",), lambda at: token_of(at, "@mine")),
     "tokens of sources": (("sources.json", ".sources.json.new", "sources.lock"),
                           lambda at: SourceTokens(at).renew("build")),
+    "linked hosts": (("hosts.json", ".hosts.json.new", "hosts.lock"),
+                     lambda at: HostsFile(at).let_in("laptop", Secret("key"))),
+    "agents of linked hosts": (("hosts-agents.json", ".hosts-agents.json.new"),
+                               lambda at: note_agents_of_hosts(at, {"box": (Identity("@a"),)})),
     "key of the page": (("page.key", ".page.key.new"), lambda at: _page_tokens(at).forget_all()),
     "where the page is": (("page.listen", ".page.listen.new"),
                           lambda at: replace_file(at / "page.listen", "127.0.0.1:1\n")),
@@ -338,7 +344,9 @@ def test_the_list_of_writers_names_every_module_that_opens_for_writing() -> None
         == {
             "adapters/wake_bridge_adapters/osascript/scripting.py",  # mkstemp: exclusive, 0600, a name nobody can guess
             "adapters/wake_bridge_adapters/pane_lock.py",
-            "wake_bridge/cli/presence.py",  # `screens capture --output FILE`: a person's own choice of place
+            "wake_bridge/cli/screens.py",  # `screens capture --output FILE` and `report`: a person's own choice of place
+            "wake_bridge/config/hosts.py",
+            "wake_bridge/offline/screen_profiles.py",  # into a directory that is made for it
             "wake_bridge/integrations/agent_files/text_file.py",  # a name nobody can guess, exclusively, then a rename
             "wake_bridge/config/own_profiles.py",
             "wake_bridge/config/source_tokens.py",  # a name nobody can guess, exclusively, then a rename; its lock follows no link

@@ -470,7 +470,7 @@ class Archive(Ledger, Protocol):
         """Log rows that could not be read: that one, and those about the entities."""
 
     def outcomes_since(self, since: Instant) -> Mapping[Outcome, int]:
-        """How many deliveries ended how since then; one that was seen late counts as submitted."""
+        """How many deliveries ended how since then: one that was seen late as submitted, one acknowledged before it was told as empty."""
 
     def last_wakes(self) -> Mapping[Identity, Instant]:
         """When each identity's digest was last submitted, or may have been, as far as the ledger remembers."""

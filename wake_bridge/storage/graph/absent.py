@@ -23,7 +23,6 @@ from wake_bridge.ports.change_log import (
     Traces,
 )
 from wake_bridge.storage.graph.change_log import SqliteGraph
-from wake_bridge.storage.graph.signal import SilentSignal, signal_for
 
 _START: Final = LogId(0)
 
@@ -46,6 +45,8 @@ def log_at(place: GraphPlace) -> ChangeLog:
 
 def hints_of(settings: Settings, report: Callable[[str], None]) -> ChangeSignal:
     """What hints at changes of the graph; `report` is told, once, when there can be no hints."""
+    from wake_bridge.storage.graph.signal import SilentSignal, signal_for  # noqa: PLC0415 - commands wait for no hints
+
     place, is_wanted = settings.graph_path, settings.config.graph.watch and settings.has_graph
     if isinstance(place, Path):
         return signal_for(place, report, enabled=is_wanted)

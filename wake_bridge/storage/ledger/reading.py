@@ -173,7 +173,9 @@ class Memory(LedgerPart):
         """See `Archive.outcomes_since`."""
         rows = self._db.rows(
             "SELECT CASE WHEN is_seen_late THEN 'submitted'"
-            " WHEN escalated_at IS NOT NULL AND outcome = 'empty' THEN 'escalated' ELSE outcome END AS ended, COUNT(*) AS deliveries"
+            " WHEN escalated_at IS NOT NULL AND outcome = 'empty' THEN 'escalated'"
+            # acknowledged before it was told
+            " WHEN outcome = 'acknowledged' AND handed_lease = 0 THEN 'empty' ELSE outcome END AS ended, COUNT(*) AS deliveries"
             " FROM delivery WHERE settled_at >= ? GROUP BY ended",
             (since,),
         )

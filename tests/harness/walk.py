@@ -36,6 +36,8 @@ SOON: Final = 20.0
 """Seconds for wake-bridge to recognise a state that stands, and for a wake to come where nothing is in its way."""
 
 SAMPLES: Final = 3
+RESTS: Final = 1.5
+"""Seconds."""
 
 
 class SoftHouse(House):
@@ -90,10 +92,10 @@ def walk(house: SoftHouse, captures: Path) -> dict[str, dict[str, Any]]:
             found[state.name] |= {"cell": HELD, "why": "not recognised as idle on the way there"}
         with suppress(TimeoutError, AssertionError, IndexError, KeyError):
             state.lift(visit)
+        if message := found[state.name].pop("message", ""):
+            found[state.name]["woken"] = _comes(house, message)
         with suppress(TimeoutError, AssertionError, IndexError, KeyError):
             state.tidy(visit)
-        if (message := found[state.name].pop("message", "")) and found[state.name]["cell"] != NOT_REACHED:
-            found[state.name]["woken"] = _comes(house, message)
     return found
 
 
@@ -101,7 +103,7 @@ def _judged(visit: Visit, state: State, file: Path) -> dict[str, Any]:
     """What is said of the state while it stands; mail that comes meanwhile must wait where it is not idle."""
     house, expected, rules = visit.house, state.presence(visit), state.why(visit)
     deadline = time.monotonic() + SOON
-    while not _is_told(seen := house.presence(), expected, rules) and time.monotonic() < deadline:
+    while not _is_told(seen := _seen(house, expected), expected, rules) and time.monotonic() < deadline:
         time.sleep(0.2)
     house.bridge.run("screens", "capture", house.pane_id, "--output", str(file))
     _label(file, house.program.name, state.name, expected)
@@ -117,6 +119,15 @@ def _judged(visit: Visit, state: State, file: Path) -> dict[str, Any]:
     if seen["state"] != expected:
         return {**said, "cell": HELD}
     return {**said, "cell": PASS if _is_told(seen, expected, rules) else MOVED}
+
+
+def _seen(house: House, expected: str) -> dict[str, Any]:
+    """What is said now; idle only if the screen rests: a turn that was just begun may not be drawn yet."""
+    seen, before = house.presence(), house.look().text
+    if expected != IDLE or seen["state"] != IDLE:
+        return seen
+    time.sleep(RESTS)
+    return seen if house.look().text == before else {**seen, "state": "unknown", "why": "the screen moves"}
 
 
 def _comes(house: SoftHouse, message: str) -> bool:

@@ -40,6 +40,8 @@ def test_a_pane_is_in_front_of_the_client_that_shows_it_and_no_other_is(scene: S
     with scene.attached(agent.id) as person:
         # whoever comes takes a row for the status line, and the agent draws itself anew
         until(agent.has_been_drawn_in_its_size)
+        # until the second of that is over, a pane is looked at once more
+        until(lambda: "fresh" not in str(asyncio.run(signs())))
         before = asyncio.run(signs())
         person.types("\x1b[I")
         last, *others = asyncio.run(keys())

@@ -75,6 +75,14 @@ class Hosts:
         """Return when a host serves `@x`."""
         host.sandbox.waits_for(lambda: self.owner() == host.name, what=f"{host.name} to serve")
 
+    def lapse(self, host: Host) -> None:
+        """A host counts as dead, as a quarter of a minute after its daemon's end."""
+        with psycopg.connect(self.url) as connection:
+            connection.execute(
+                "UPDATE wake_bridge.hosts SET alive_until = clock_timestamp() - interval '1 s' WHERE host = %s",
+                (host.name,),
+            )
+
     def intents(self) -> list[tuple[str, str | None]]:
         """Whose keys may have been pressed, and what became of each, oldest first."""
         with psycopg.connect(self.url) as connection:
@@ -222,3 +230,21 @@ def test_what_a_killed_daemon_may_have_typed_nobody_else_types(hosts: Hosts) -> 
     other.sandbox.waits_for(lambda: not other.sandbox.ask("status")["open"], what="all to be settled")
     assert (serving.told("maybe"), other.told("maybe")) == (0, 0)
     assert [outcome for _, outcome in hosts.intents()][-2] == "unknown"
+
+
+def test_what_was_committed_and_never_sent_is_told_by_who_took_over(hosts: Hosts) -> None:
+    """As long as only the killed daemon can say whether it typed, the other host waits; then it tells what was not typed."""
+    serving, other = hosts.both()
+    hosts.anew(serving, other, {CRASH: "intent_submit:before"})
+    serving.sandbox.send("@x", "taken back")
+    serving.sandbox.waits_for(lambda: serving.daemon.process.poll() is not None, what="its death")
+    hosts.lapse(serving)
+    hosts.waits_for_owner(other)
+    held = other.sandbox.waits_for_delivery(target="@x", hold_reason="other_host", cause="told-elsewhere")
+    assert held["hold_detail"] == serving.name
+
+    serving.starts()
+    other.sandbox.waits_for(lambda: other.told("taken back"), what="the wake")
+    assert (serving.told("taken back"), other.told("taken back")) == (0, 1)
+    # a person clears what was left unsent
+    serving.agent.fake.shows("idle")

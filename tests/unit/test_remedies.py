@@ -228,7 +228,7 @@ ELSEWHERE: dict[Cause, str] = {
     Cause.RECEIVER_DEGRADED: "test_webhook.py::test_a_receiver_that_is_gone_is_given_up_until_a_person_recovers_it",
     Cause.RECEIVER_FORBIDDEN: "test_webhook.py::test_a_key_is_changed_without_a_gap_and_a_private_address_is_refused_with_the_line_that_allows_it",
     Cause.OTHER_HOST: "test_leases.py::test_one_of_two_hosts_wakes_an_agent_and_the_other_says_which",
-    Cause.TOLD_ELSEWHERE: "test_lease_store.py::test_what_another_host_has_told_no_commit_tells_again",
+    Cause.TOLD_ELSEWHERE: "test_leases.py::test_what_was_committed_and_never_sent_is_told_by_who_took_over",
     Cause.LEASE_AWAY: "test_leases.py::test_who_cannot_reach_the_database_presses_nothing_and_says_why",
     Cause.LEASE_LATE: "test_leases.py::test_a_daemon_that_stood_still_between_commit_and_enter_presses_nothing_late",
     Cause.HOST_AWAY: "test_hosts.py::test_a_link_that_is_down_holds_its_wakes_and_nothing_is_typed_twice_when_it_is_back",

@@ -49,6 +49,15 @@ class Renewal:
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """Who told an identity of something, in which delivery; not `is_settled` while only that host can say whether it did."""
+
+    host: str
+    delivery_id: str
+    is_settled: bool
+
+
+@dataclass(frozen=True, slots=True)
 class OpenIntent:
     """An intent of this host without an outcome; `is_old` where no attempt can be under way any more."""
 
@@ -103,8 +112,8 @@ class LeaseStore(Protocol):
     def tidy(self) -> None:
         """Intents of hosts that have long been silent end as unknown; what nobody will ask for any more is deleted."""
 
-    def told(self, identity: Identity, subject_keys: Sequence[str]) -> Mapping[str, tuple[str, str]]:
-        """Which of them the identity was told, or may have been: the host and the delivery of each."""
+    def told(self, identity: Identity, subject_keys: Sequence[str]) -> Mapping[str, Told]:
+        """Which of them the identity was told, or may have been, and by whom."""
 
     def just_told(self, identities: Collection[Identity]) -> set[Identity]:
         """Which of them were told anything within the last `ALIVE_FOR` seconds."""

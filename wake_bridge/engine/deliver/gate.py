@@ -288,7 +288,8 @@ class Gate:
         guarded = self._judge(delivery, news, place, route)
         if not isinstance(guarded, Go):
             return None, self._stopped(delivery, guarded)
-        if not self._dry_run and (driver := await self._leases.take(delivery.identity)) is not None:
+        keys = [one.subject_key for one in guarded.events]
+        if not self._dry_run and (driver := await self._leases.take(delivery.identity, keys)) is not None:
             look_at = self._relook(delivery)
             return None, Hold(driver.cause.reason, driver.told, place.label, look_at, driver.cause)
         if route.capabilities.has_own_limits:

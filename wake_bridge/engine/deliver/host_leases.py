@@ -22,7 +22,7 @@ from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.engine.deliver.leases import FenceNotHeld
 from wake_bridge.ports.adapter import SendBy
 from wake_bridge.ports.clock import Clock
-from wake_bridge.ports.leases import ALIVE_FOR, KEY_WITHIN, LEFT_AT_COMMIT, LeaseStore, Owner, Renewal
+from wake_bridge.ports.leases import ALIVE_FOR, KEY_WITHIN, LEFT_AT_COMMIT, LeaseStore, Owner, Renewal, Told
 from wake_bridge.ports.ledger import Ledger
 
 Answer = TypeVar("Answer")
@@ -98,30 +98,37 @@ class HostLeases:
         host = self._others.get(identity)
         return OtherDriver(host, Cause.OTHER_HOST) if host else None
 
-    async def take(self, identity: Identity) -> OtherDriver | None:
+    async def take(self, identity: Identity, subject_keys: Sequence[str] = ()) -> OtherDriver | None:
         """See `Leases.take`."""
-        if identity in self._tokens and self._is_alive():
-            return None
         try:
-            async with self._turn:
-                await self._round({identity}, {identity})
+            if identity not in self._tokens or not self._is_alive():
+                async with self._turn:
+                    await self._round({identity}, {identity})
+            if not self._is_alive():
+                return self._away()
+            if (other := self.elsewhere(identity) or self._nobodys(identity)) is not None:
+                return other
+            return await self._untold_by(identity, subject_keys)
         except (SourceError, OperationFailed) as away:
             self._note_trouble(away)
             return self._away()
-        if identity in self._tokens:
-            self._seen_at[identity] = self._clock.now()
-        return self._away() if not self._is_alive() else self.elsewhere(identity) or self._nobodys(identity)
 
     async def told(self, identity: Identity, subject_keys: Sequence[str]) -> Mapping[str, str]:
         """See `Leases.told`. Of what this host has told, its ledger knows more, unless it was lost."""
         if not subject_keys:
             return {}
         found = await self._ask(self._store.told, identity, subject_keys)
-        return {
-            key: host
-            for key, (host, delivery_id) in found.items()
-            if host != self.host or self._ledger.delivery(delivery_id) is None
-        }
+        return {key: one.host for key, one in found.items() if one.is_settled and self._is_anothers(one)}
+
+    def _is_anothers(self, told: Told) -> bool:
+        return told.host != self.host or self._ledger.delivery(told.delivery_id) is None
+
+    async def _untold_by(self, identity: Identity, subject_keys: Sequence[str]) -> OtherDriver | None:
+        """Which host may have told some of that, and can still take it back."""
+        found = await self._ask(self._store.told, identity, subject_keys) if subject_keys else {}
+        hosts = (one.host for one in found.values() if not one.is_settled and self._is_anothers(one))
+        host = next(hosts, "")
+        return OtherDriver(host, Cause.TOLD_ELSEWHERE) if host else None
 
     async def commit(self, delivery: Delivery, subject_keys: Sequence[str]) -> SendBy | None:
         """See `Leases.commit`."""
@@ -223,6 +230,7 @@ class HostLeases:
             lapsed = {owner.host for one in free if (owner := renewal.owners.get(one)) is not None and owner.host}
             taken = await self._ask(self._store.take, free, sorted(lapsed))
             self._tokens |= taken
+            self._seen_at |= dict.fromkeys(taken, self._clock.now())
             for one in taken:
                 self._others.pop(one, None)
         for one in sorted({*before, *self._tokens} - {one for one in before if before[one] == self._tokens.get(one)}):
@@ -237,6 +245,8 @@ class HostLeases:
             owner = renewal.owners.get(one)
             if owner is not None and owner.host == self.host:
                 self._tokens[one] = owner.token
+                # a daemon that begins has not looked yet: what was its own stays so for a while
+                self._seen_at.setdefault(one, self._clock.now())
                 self._others.pop(one, None)
                 continue
             self._tokens.pop(one, None)
@@ -299,11 +309,11 @@ class HostLeases:
     async def _told_elsewhere(self, identity: Identity, subject_keys: Sequence[str]) -> OtherDriver:
         """Why a commit was refused though the lease is ours."""
         try:
-            found: Mapping[str, tuple[str, str]] = await self._ask(self._store.told, identity, subject_keys)
+            found = await self._ask(self._store.told, identity, subject_keys)
         except (SourceError, OperationFailed) as away:
             self._note_trouble(away)
             return self._away()
-        host = next((host for host, _ in found.values() if host != self.host), "")
+        host = next((one.host for one in found.values() if one.host != self.host), "")
         return OtherDriver(host, Cause.TOLD_ELSEWHERE) if host else self._away()
 
     def _nobodys(self, identity: Identity) -> OtherDriver | None:

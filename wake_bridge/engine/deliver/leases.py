@@ -33,8 +33,11 @@ class Leases(Protocol):
     def elsewhere(self, identity: Identity) -> OtherDriver | None:
         """Which host drives it instead, or why nobody here can tell; None where this one does, or nobody does yet."""
 
-    async def take(self, identity: Identity) -> OtherDriver | None:
-        """Take its lease, for its agent was seen here; None where it is ours now, else who has it."""
+    async def take(self, identity: Identity, subject_keys: Sequence[str] = ()) -> OtherDriver | None:
+        """Take its lease, for its agent was seen here; None where it is ours now, else who has it.
+
+        Also who may have told some of that, and has not said yet what became of it. Then nothing of it may be begun.
+        """
 
     async def told(self, identity: Identity, subject_keys: Sequence[str]) -> Mapping[str, str]:
         """Which of them it was told, or may have been, with the host that did; not of what this ledger knows. Raises `SourceError`."""
@@ -64,7 +67,7 @@ class SoleDriver:
         """Nobody."""
         return None
 
-    async def take(self, identity: Identity) -> OtherDriver | None:  # noqa: ARG002 - the protocol's signature
+    async def take(self, identity: Identity, subject_keys: Sequence[str] = ()) -> OtherDriver | None:  # noqa: ARG002
         """It is ours."""
         return None
 

@@ -227,7 +227,7 @@ class HookHandover:
         place = self._place_of(identity) if moment is Moment.STOP else None
         free = self._let_through(identity, judged, vehicle, moment, place)
         items = items_of(free)
-        if not items or await self._leases.take(identity) is not None:
+        if not items or await self._leases.take(identity, [one.subject_key for one in free]) is not None:
             return None
         shown, total = items[:MOST_SHOWN], len(items) + self._beside(identity, events)
         told = [event for item in shown for event in item.events]

@@ -8,7 +8,7 @@ from typing import Final
 from wake_bridge.domain.errors import NotFound, RefusedForSafety
 from wake_bridge.domain.graph_places import GraphUrl
 from wake_bridge.domain.names import Identity
-from wake_bridge.ports.leases import ALIVE_FOR, LEFT_AT_COMMIT, HostOnGraph, OpenIntent, Owner, Renewal
+from wake_bridge.ports.leases import ALIVE_FOR, LEFT_AT_COMMIT, HostOnGraph, OpenIntent, Owner, Renewal, Told
 from wake_bridge.storage.graph.postgres.connection import PostgresConnection
 
 NO_ATTEMPT_LASTS: Final = 120
@@ -81,6 +81,11 @@ _WITHDRAW: Final = """
         DELETE FROM wake_bridge.intents WHERE delivery_id = %(delivery)s AND host = %(host)s AND outcome IS NULL
         RETURNING delivery_id)
     DELETE FROM wake_bridge.told WHERE delivery_id IN (SELECT delivery_id FROM ended) AND host = %(host)s
+"""
+_TOLD: Final = """
+    SELECT t.subject_key, t.host, t.delivery_id, i.delivery_id IS NULL OR i.outcome IS NOT NULL
+    FROM wake_bridge.told t LEFT JOIN wake_bridge.intents i USING (delivery_id)
+    WHERE t.identity = %s AND t.subject_key = ANY (%s)
 """
 _SETTLE: Final = """
     UPDATE wake_bridge.intents i SET outcome = news.outcome, ended_at = clock_timestamp()
@@ -200,13 +205,10 @@ class PostgresLeases:
         self._base.run(_FORGET.format(table="told", at="told_at"), {"days": TOLD_FOR})
         self._base.run(_FORGET.format(table="intents", at="begun_at"), {"days": TOLD_FOR})
 
-    def told(self, identity: Identity, subject_keys: Sequence[str]) -> Mapping[str, tuple[str, str]]:
+    def told(self, identity: Identity, subject_keys: Sequence[str]) -> Mapping[str, Told]:
         """See `LeaseStore.told`."""
-        rows = self._base.rows(
-            "SELECT subject_key, host, delivery_id FROM wake_bridge.told WHERE identity = %s AND subject_key = ANY (%s)",
-            (identity, list(subject_keys)),
-        )
-        return {key: (host, delivery_id) for key, host, delivery_id in rows}
+        rows = self._base.rows(_TOLD, (identity, list(subject_keys)))
+        return {key: Told(host, delivery_id, is_settled) for key, host, delivery_id, is_settled in rows}
 
     def just_told(self, identities: Collection[Identity]) -> set[Identity]:
         """See `LeaseStore.just_told`."""

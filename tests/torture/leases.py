@@ -347,7 +347,7 @@ def _may_be_told(fleet: Fleet, subject: str) -> bool:
 def _standing(fleet: Fleet) -> str:
     leases = fleet.rows("SELECT identity, host, token FROM wake_bridge.leases")
     held = [
-        (host.name, one["agent_identity"], one["state"], one["hold_reason"], one["hold_detail"])
+        (host.name, one["agentIdentity"], one["state"], one["cause"], one["holdDetail"])
         for host in fleet.hosts
         for one in host.world.sandbox.deliveries()
         if one["state"] not in {"DELIVERED", "FAILED"}

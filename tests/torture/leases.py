@@ -12,6 +12,7 @@ import os
 import random
 import re
 import signal
+import sqlite3
 import sys
 import tempfile
 import time
@@ -37,7 +38,7 @@ from wake_bridge.testing.playground import AgentPane, Playground
 ABOUT: Final = (
     "Every host sees a pane of every agent. Mail is committed for all agents, and something happens to a host or to the database."
     " Then each message must be told once, or be the one of which nobody can know. *told*: submitted once. *unknown*: its daemon died"
-    " between commit and proof, and nobody types it again. Violations: told twice, told nowhere, an Enter without a commit of"
+    " in the middle of it, and nobody types it again. Violations: told twice, told nowhere, an Enter without a commit of"
     " its host, later than 2 s after it, or under a token that was not the latest."
 )
 RESULTS: Final = ("told", "unknown")
@@ -317,7 +318,8 @@ def _round(fleet: Fleet, table: Table, number: int, name: str, chance: random.Ra
 
 
 def _send(connection: psycopg.Connection[Any], to: str, subject: str) -> None:
-    """Mail as another program would write it."""
+    """Mail as another program would write it, which outlives the server's end once it is committed."""
+    connection.execute("SET synchronous_commit = on")
     from wake_bridge.system.clock import timestamp_now
     from wake_bridge.system.ulids import new_ulid
 
@@ -335,13 +337,21 @@ def _send(connection: psycopg.Connection[Any], to: str, subject: str) -> None:
 
 
 def _may_be_told(fleet: Fleet, subject: str) -> bool:
-    """Whether a commit says so that nobody has taken back."""
+    """Whether a commit says so that nobody has taken back, or the ledger of a host that set out to paste it."""
     rows = fleet.rows(
         "SELECT i.outcome FROM wake_bridge.nodes n JOIN wake_bridge.told t ON t.subject_key = n.id"
         " JOIN wake_bridge.intents i USING (delivery_id) WHERE n.data #>> '{properties,subject}' = %s",
         (subject,),
     )
-    return any(outcome == "unknown" for (outcome,) in rows)
+    if any(outcome == "unknown" for (outcome,) in rows):
+        return True
+    [(message,)] = fleet.rows("SELECT id FROM wake_bridge.nodes WHERE data #>> '{properties,subject}' = %s", (subject,))
+    for host in fleet.hosts:
+        with contextlib.closing(sqlite3.connect(host.world.sandbox.state_dir / "state.sqlite", timeout=30)) as ledger:
+            statement = "SELECT 1 FROM wake_event JOIN delivery ON delivery.id = delivery_id WHERE subject_key = ? AND outcome = 'unknown'"
+            if ledger.execute(statement, (message,)).fetchone():
+                return True
+    return False
 
 
 def _standing(fleet: Fleet) -> str:

@@ -95,6 +95,22 @@ def test_a_key_is_committed_to_only_while_its_lease_lasts_longer_than_the_key_ma
     assert base.a.commit_intent(X, 1, "d1", ["m1"]) is True
 
 
+def test_what_is_committed_before_a_key_outlives_the_end_of_the_server(base: Database) -> None:
+    """Whatever the server is set to: else it forgets, with the last moments before a crash, what was told in them."""
+    base.connection.execute(
+        "CREATE TABLE seen (how text); CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN INSERT INTO seen VALUES (current_setting('synchronous_commit')); RETURN NULL; END $$;"
+        " CREATE TRIGGER note AFTER INSERT ON wake_bridge.intents FOR EACH ROW EXECUTE FUNCTION note()"
+    )
+    try:
+        base.a.take([X], [])
+        assert base.a.commit_intent(X, 1, "d1", ["m1"]) is True
+        assert base.connection.execute("SHOW synchronous_commit").fetchone() == ("off",)
+        assert base.connection.execute("SELECT how FROM seen").fetchall() == [("on",)]
+    finally:
+        base.connection.execute("DROP TABLE seen; DROP FUNCTION note CASCADE")
+
+
 def test_what_another_host_has_told_no_commit_tells_again(base: Database) -> None:
     """Not even with the lease in hand; what its own host tells again by a person's word may be told."""
     base.a.take([X], [])

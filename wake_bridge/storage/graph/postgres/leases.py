@@ -56,7 +56,7 @@ _TAKE: Final = """
             AND (l.wanted IS NULL OR l.wanted = excluded.host OR l.wanted_until < clock_timestamp())
     RETURNING l.identity, l.token
 """
-# the lease's row is locked: who takes it over waits, and who has taken it over is seen
+# the lease's row is locked: who takes it over waits, and who has taken it over is seen; what was told outlives the server's end
 _COMMIT: Final = """
     WITH held AS MATERIALIZED (
         SELECT l.identity FROM wake_bridge.leases l JOIN wake_bridge.hosts h ON h.host = l.host
@@ -65,6 +65,7 @@ _COMMIT: Final = """
             AND NOT EXISTS (
                 SELECT FROM wake_bridge.told t
                 WHERE t.identity = %(identity)s AND t.subject_key = ANY (%(keys)s) AND t.host <> %(host)s)
+            AND (current_setting('synchronous_commit') <> 'off' OR set_config('synchronous_commit', 'on', true) = 'on')
         FOR UPDATE OF l),
     telling AS (
         INSERT INTO wake_bridge.told (identity, subject_key, delivery_id, host)

@@ -49,7 +49,7 @@ class Renewal:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ToldBy:
     """Who told an identity of something, in which delivery; not `is_settled` while only that host can say whether it did."""
 
     host: str
@@ -112,7 +112,7 @@ class LeaseStore(Protocol):
     def tidy(self) -> None:
         """Intents of hosts that have long been silent end as unknown; what nobody will ask for any more is deleted."""
 
-    def told(self, identity: Identity, subject_keys: Sequence[str]) -> Mapping[str, Told]:
+    def told(self, identity: Identity, subject_keys: Sequence[str]) -> Mapping[str, ToldBy]:
         """Which of them the identity was told, or may have been, and by whom."""
 
     def just_told(self, identities: Collection[Identity]) -> set[Identity]:

@@ -10,7 +10,7 @@ import pytest
 from wake_bridge.domain.errors import NotFound, RefusedForSafety
 from wake_bridge.domain.graph_places import GraphUrl
 from wake_bridge.domain.names import Identity
-from wake_bridge.ports.leases import LEFT_AT_COMMIT, OpenIntent, Owner, Told
+from wake_bridge.ports.leases import LEFT_AT_COMMIT, OpenIntent, Owner, ToldBy
 from wake_bridge.storage.graph.postgres.leases import PostgresHostDesk, PostgresLeases
 
 X = Identity("@x")
@@ -118,7 +118,7 @@ def test_what_another_host_has_told_no_commit_tells_again(base: Database) -> Non
     base.a.give_back([X])
     base.b.take([X], [])
 
-    assert base.b.told(X, ["m1", "m3"]) == {"m1": Told("a", "d1", is_settled=False)}
+    assert base.b.told(X, ["m1", "m3"]) == {"m1": ToldBy("a", "d1", is_settled=False)}
     assert base.b.commit_intent(X, 2, "d2", ["m2", "m3"]) is False
     assert base.b.told(X, ["m3"]) == {}
     assert base.b.commit_intent(X, 2, "d2", ["m3"]) is True
@@ -131,7 +131,7 @@ def test_what_a_command_has_shown_no_host_tells(base: Database) -> None:
     base.desk.note_shown(X, ["m1"], "b")
     base.desk.note_shown(X, ["m1"], "a")
     base.a.take([X], [])
-    assert base.a.told(X, ["m1", "m2"]) == {"m1": Told("b", "", is_settled=True)}
+    assert base.a.told(X, ["m1", "m2"]) == {"m1": ToldBy("b", "", is_settled=True)}
     assert base.a.commit_intent(X, 1, "d1", ["m1"]) is False
     assert base.a.commit_intent(X, 1, "d1", ["m2"]) is True
 
@@ -146,8 +146,8 @@ def test_an_intent_is_settled_by_its_owner_or_unknown_by_a_person(base: Database
     base.a.settle({"d2": "submitted"})
     assert base.a.open_intents() == [OpenIntent("d3", is_old=False)]
     assert base.b.told(X, ["m1", "m2", "m3"]) == {
-        "m2": Told("a", "d2", is_settled=True),
-        "m3": Told("a", "d3", is_settled=False),
+        "m2": ToldBy("a", "d2", is_settled=True),
+        "m3": ToldBy("a", "d3", is_settled=False),
     }
 
     assert base.desk.gone("a") == ("a", 1, 1)
@@ -168,7 +168,7 @@ def test_what_a_silent_host_may_have_typed_ends_as_unknown(base: Database) -> No
     base.lasts("a", -3600)
     base.b.tidy()
     assert base.a.open_intents() == []
-    assert base.b.told(X, ["m1"]) == {"m1": Told("a", "d1", is_settled=True)}
+    assert base.b.told(X, ["m1"]) == {"m1": ToldBy("a", "d1", is_settled=True)}
 
 
 def test_a_person_moves_a_lease_to_a_host_that_lives(base: Database) -> None:

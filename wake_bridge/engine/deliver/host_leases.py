@@ -22,7 +22,7 @@ from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.engine.deliver.leases import FenceNotHeld
 from wake_bridge.ports.adapter import SendBy
 from wake_bridge.ports.clock import Clock
-from wake_bridge.ports.leases import ALIVE_FOR, KEY_WITHIN, LEFT_AT_COMMIT, LeaseStore, Owner, Renewal, Told
+from wake_bridge.ports.leases import ALIVE_FOR, KEY_WITHIN, LEFT_AT_COMMIT, LeaseStore, Owner, Renewal, ToldBy
 from wake_bridge.ports.ledger import Ledger
 
 Answer = TypeVar("Answer")
@@ -120,7 +120,7 @@ class HostLeases:
         found = await self._ask(self._store.told, identity, subject_keys)
         return {key: one.host for key, one in found.items() if one.is_settled and self._is_anothers(one)}
 
-    def _is_anothers(self, told: Told) -> bool:
+    def _is_anothers(self, told: ToldBy) -> bool:
         return told.host != self.host or self._ledger.delivery(told.delivery_id) is None
 
     async def _untold_by(self, identity: Identity, subject_keys: Sequence[str]) -> OtherDriver | None:

@@ -8,7 +8,7 @@ from typing import Final
 from wake_bridge.domain.errors import NotFound, RefusedForSafety
 from wake_bridge.domain.graph_places import GraphUrl
 from wake_bridge.domain.names import Identity
-from wake_bridge.ports.leases import ALIVE_FOR, LEFT_AT_COMMIT, HostOnGraph, OpenIntent, Owner, Renewal, Told
+from wake_bridge.ports.leases import ALIVE_FOR, LEFT_AT_COMMIT, HostOnGraph, OpenIntent, Owner, Renewal, ToldBy
 from wake_bridge.storage.graph.postgres.connection import PostgresConnection
 
 NO_ATTEMPT_LASTS: Final = 120
@@ -206,10 +206,10 @@ class PostgresLeases:
         self._base.run(_FORGET.format(table="told", at="told_at"), {"days": TOLD_FOR})
         self._base.run(_FORGET.format(table="intents", at="begun_at"), {"days": TOLD_FOR})
 
-    def told(self, identity: Identity, subject_keys: Sequence[str]) -> Mapping[str, Told]:
+    def told(self, identity: Identity, subject_keys: Sequence[str]) -> Mapping[str, ToldBy]:
         """See `LeaseStore.told`."""
         rows = self._base.rows(_TOLD, (identity, list(subject_keys)))
-        return {key: Told(host, delivery_id, is_settled) for key, host, delivery_id, is_settled in rows}
+        return {key: ToldBy(host, delivery_id, is_settled) for key, host, delivery_id, is_settled in rows}
 
     def just_told(self, identities: Collection[Identity]) -> set[Identity]:
         """See `LeaseStore.just_told`."""

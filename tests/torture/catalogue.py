@@ -213,9 +213,9 @@ PLAYED: Final = (
         lambda course: [
             leases.strike_all(
                 course.directory,
-                hosts=course.count(2, 3),
+                hosts=course.count(2, 4),
                 agents=course.count(6, 12),
-                messages=course.count(138, 276),
+                messages=course.count(138, 1_104),
                 seed=course.seed,
             )
         ],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import sys
 import uuid
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.nursery import born_command, born_daemon
+from tests.programs import cannot
 from tests.spread import Spread, begins
 from wake_bridge.demo.sandbox import DaemonProcess, Sandbox
 from wake_bridge.demo.tmux_server import PrivateTmux
@@ -78,9 +78,7 @@ def tmux_program(request: pytest.FixtureRequest) -> Iterator[str]:
     """The tmux to test with, first on PATH. A laptop may lack it, and skips; where CI is set its tests must run."""
     program: TmuxProgram | None = request.param
     if program is None:
-        if os.environ.get("CI"):
-            pytest.fail("tmux is not installed, and CI is set")
-        pytest.skip("tmux is not installed")
+        cannot("tmux is not installed")
     with program.first_on_path():
         yield str(program.path)
 

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import os
 import shutil
+from typing import NoReturn
 
 import pytest
+
+
+def cannot(why: str) -> NoReturn:
+    """Skip the test, since the machine lacks what it needs; where CI is set, that is a failure."""
+    if os.environ.get("CI"):
+        pytest.fail(f"{why}, and CI is set")
+    pytest.skip(why)
 
 
 def needs(*programs: str) -> None:
     """Skip the test where one of them is not on PATH; where CI is set, that is a failure."""
     for program in programs:
         if shutil.which(program) is None:
-            if os.environ.get("CI"):
-                pytest.fail(f"{program} is not installed, and CI is set")
-            pytest.skip(f"{program} is not installed")
+            cannot(f"{program} is not installed")

@@ -7,6 +7,7 @@ wake goes out both are asked again; afterwards it is only looked for.
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Final, Protocol
 
@@ -71,7 +72,7 @@ class ShownConversation(Protocol):
         """How it stands now, with what the screen says against beginning a turn. Raises `AnswerLost`, `Declined`."""
 
 
-class PastScreenDoor:
+class PastScreenDoor(ABC):
     """What adapters of such harnesses have in common; each says how it finds, looks and sends.
 
     Attributes:
@@ -97,13 +98,13 @@ class PastScreenDoor:
         self._left: set[str] = set()
         self._searched_since: dict[str, int] = {}
 
+    @abstractmethod
     async def find(self, address: Address) -> ShownConversation | Nowhere:
         """What the identity's program shows now. Raises `NotThere`, `AnswerLost`, `Declined`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def conversation(self, fence: Binding, address: Address) -> RecordedConversation:
         """The conversation that a fence of ours names."""
-        raise NotImplementedError
 
     async def sign_of(self, place: Place, program: Program) -> str:
         """What changes when the conversation may stand otherwise, beside its screen; empty where it is gone."""

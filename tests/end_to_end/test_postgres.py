@@ -37,11 +37,13 @@ def house(
     tmux_program: str,  # noqa: ARG001
     postgres: PostgresServer,
 ) -> Iterator[House]:
-    """A daemon on a database in which `init` has made the graph."""
+    """A daemon on a database in which `init --graph URL` has made the graph, and which it has written down."""
     url = postgres.database(is_empty=True)
     with Playground(tmp_path_factory.mktemp("postgres"), program) as world:
+        world.sandbox.config_file.unlink()
+        world.sandbox.run("init", "--graph", url)
+        assert f'url = "{url}"' in world.sandbox.config_file.read_text(encoding="utf-8")
         world.sandbox.configure(f'graph.url = "{url}"\n{QUICK}')
-        world.sandbox.run("init")
         world.together(world.enlisted, AGENTS)
         yield House(world, world.sandbox.daemon(), url)
     postgres.drop(url)

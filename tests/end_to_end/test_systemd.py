@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.programs import cannot
 from wake_bridge.testing import until
 from wake_bridge.testing.playground import Playground
 from wake_bridge.testing.service_manager import UserManager, why_not
@@ -23,9 +24,7 @@ EXPOSED = 6.5
 @pytest.fixture
 def manager(playground: Playground) -> Iterator[UserManager]:
     if trouble := why_not():
-        if os.environ.get("CI"):
-            pytest.fail(f"{trouble}, and CI is set")
-        pytest.skip(trouble)
+        cannot(trouble)
     with UserManager(playground.sandbox.environment) as found:
         playground.sandbox.environment |= found.environment
         yield found

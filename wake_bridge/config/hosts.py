@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import socket
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +16,7 @@ from wake_bridge.domain.errors import OperationFailed
 from wake_bridge.domain.names import Identity, is_identity
 from wake_bridge.domain.receivers import Secret
 from wake_bridge.domain.values import dataclass
-from wake_bridge.system.files import make_private_directory, open_own_file, read_own_file, replace_file
+from wake_bridge.system.files import alone_with, make_private_directory, read_own_file, replace_file
 
 HOSTS_FILE: Final = "hosts.json"
 AGENTS_FILE: Final = "hosts-agents.json"
@@ -136,15 +134,12 @@ class HostsFile:
     def _alone(self) -> Iterator[None]:
         """One process at a time reads and writes them."""
         make_private_directory(self._file.parent)
-        try:
-            lock = open_own_file(self._file.with_name(_LOCK_FILE), os.O_WRONLY | os.O_CREAT)
-        except OSError as refusal:
-            raise _unusable(refusal, self._file) from refusal
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with ExitStack() as held:
+            try:
+                held.enter_context(alone_with(self._file.with_name(_LOCK_FILE)))
+            except OSError as refusal:
+                raise _unusable(refusal, self._file) from refusal
             yield
-        finally:
-            os.close(lock)
 
     def _write(self, known: KnownHosts) -> None:
         tree = {

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import hmac
 import json
-import os
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
 from wake_bridge.config.senders import is_open_to_others
 from wake_bridge.domain.errors import OperationFailed
-from wake_bridge.system.files import make_private_directory, open_own_file, read_own_file, replace_file
+from wake_bridge.system.files import alone_with, make_private_directory, read_own_file, replace_file
 
 TOKENS_FILE: Final = "sources.json"
 FIRST_SOURCE: Final = "inbox"
@@ -104,15 +102,12 @@ class SourceTokens:
     def _alone(self) -> Iterator[None]:
         """One process at a time reads and writes them, so that none writes over another's token."""
         make_private_directory(self._file.parent)
-        try:
-            lock = open_own_file(self._file.with_name(_LOCK_FILE), os.O_WRONLY | os.O_CREAT)
-        except OSError as refusal:
-            raise _unusable(refusal, self._file) from refusal
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with ExitStack() as held:
+            try:
+                held.enter_context(alone_with(self._file.with_name(_LOCK_FILE)))
+            except OSError as refusal:
+                raise _unusable(refusal, self._file) from refusal
             yield
-        finally:
-            os.close(lock)
 
     def _write(self, tokens: Mapping[str, str]) -> None:
         try:

@@ -10,12 +10,14 @@ it is never written through, never truncated, and nothing hangs on it (SECURITY.
 from __future__ import annotations
 
 import errno
+import fcntl
 import grp
 import os
 import pwd
 import stat
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -137,6 +139,21 @@ def open_own_file(path: Path, flags: int, mode: int = PRIVATE_FILE) -> int:
     if not stat.S_ISREG(found.st_mode):
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
     raise PermissionError(errno.EPERM, "it belongs to another user", str(path))
+
+
+@contextmanager
+def alone_with(lock: Path) -> Iterator[None]:
+    """One process at a time: holds the lock file of what it is about to read and write anew, and waits for it.
+
+    Raises:
+        OSError: the lock file cannot be opened, or something else lies there.
+    """
+    descriptor = open_own_file(lock, os.O_WRONLY | os.O_CREAT)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def read_own_file(path: Path, at_most: int = LONGEST) -> bytes:

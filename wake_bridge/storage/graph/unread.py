@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from operator import itemgetter
 from typing import Any, Final
@@ -82,8 +82,15 @@ def mail_states(
 
 def unread_mail(source: SqliteSource, identity: Identity, since: Instant | None) -> list[tuple[str, Json, EdgeRow]]:
     """See `ChangeLog.unread_mail`."""
+    return unread_among(_letters(source, keys_of(source, _ADDRESSED, identity), _UNREAD), identity, since)
+
+
+def unread_among(
+    letters: Iterable[tuple[str, Json, EdgeRow]], identity: Identity, since: Instant | None
+) -> list[tuple[str, Json, EdgeRow]]:
+    """Which of the letters that an identity was sent are unread, oldest first; those sent before `since` are left out."""
     unread: list[tuple[str, Json, EdgeRow]] = []
-    for message_id, message, edge in _letters(source, keys_of(source, _ADDRESSED, identity), _UNREAD):
+    for message_id, message, edge in letters:
         carrier = edge.properties if edge.type == "DELIVERED_TO" else message
         sent_at = parse_instant(message.get("sentAt"))
         is_own_broadcast = edge.target == BROADCAST and text_of(message.get("from")) == identity

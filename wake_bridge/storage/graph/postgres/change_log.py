@@ -13,8 +13,8 @@ from typing import Any, Final, Self
 
 from wake_bridge.domain.facts import EDGE_TYPES
 from wake_bridge.domain.graph_places import GraphUrl
-from wake_bridge.domain.messages import MESSAGE_LABEL, read_mark, text_of
-from wake_bridge.domain.names import BROADCAST, Identity, Instant, LogId, parse_instant
+from wake_bridge.domain.messages import MESSAGE_LABEL
+from wake_bridge.domain.names import Identity, Instant, LogId, parse_instant
 from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL
 from wake_bridge.domain.values import dataclass
 from wake_bridge.ports.change_log import (
@@ -33,7 +33,7 @@ from wake_bridge.ports.change_log import (
 from wake_bridge.storage.graph.postgres.connection import PostgresConnection, Rows
 from wake_bridge.storage.graph.postgres.graph import UNMARKED, clean, edges_of, readable
 from wake_bridge.storage.graph.rows import RowReader, Stored, edge_row
-from wake_bridge.storage.graph.unread import GONE, mail_state
+from wake_bridge.storage.graph.unread import GONE, mail_state, unread_among
 from wake_bridge.system.clock import timestamp_of_instant
 
 PAGE_BYTES: Final = 16 * 1024 * 1024
@@ -399,15 +399,7 @@ class PostgresGraph:
 
     def unread_mail(self, identity: Identity, since: Instant | None) -> list[tuple[str, Json, EdgeRow]]:
         """See `ChangeLog.unread_mail`."""
-        unread: list[tuple[str, Json, EdgeRow]] = []
-        for message_id, message, edge in self._letters(_UNREAD, {"who": identity}):
-            carrier = edge.properties if edge.type == "DELIVERED_TO" else message
-            sent_at = parse_instant(message.get("sentAt"))
-            is_own_broadcast = edge.target == BROADCAST and text_of(message.get("from")) == identity
-            is_recent = since is None or (sent_at is not None and sent_at >= since)
-            if read_mark(carrier) is None and is_recent and not is_own_broadcast:
-                unread.append((message_id, message, edge))
-        return sorted(unread, key=lambda mail: parse_instant(mail[1].get("sentAt")) or 0)
+        return unread_among(self._letters(_UNREAD, {"who": identity}), identity, since)
 
     def presences(self, since: Instant) -> list[Json]:
         """See `ChangeLog.presences`; the ids begin alike, so they are a range of the primary key."""

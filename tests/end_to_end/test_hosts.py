@@ -171,6 +171,8 @@ def test_a_link_that_is_down_holds_its_wakes_and_nothing_is_typed_twice_when_it_
     two_hosts.server.close()
     ssh_of(here).kill()
     two_hosts.waits_until("down")
+    for command in ("panes", "activity"):
+        assert "note: devbox does not answer: what is there is left out" in near.run(command).stderr
     near.send("@far", "no sshd")
     held = near.waits_for_delivery(target="@far", hold_reason="host_away")
     assert held["pane"] == "devbox"

@@ -119,6 +119,10 @@ class Elsewhere:
         answers = await asyncio.gather(*(self.ask(one, command, {**request, **besides(one)}) for one in up))
         return {host: said for host, said in zip(up, answers, strict=True) if said is not None}
 
+    def silent(self, said: Mapping[str, Any]) -> list[str]:
+        """The hosts that have said nothing: the link is down, or they did not answer in time."""
+        return [one.host.name for one in self._links.all() if one.host.name not in said]
+
     async def ask(self, host: str, command: str, request: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Ask one host; None where there is no answer in time."""
         link = next((one for one in self._links.all() if one.host.name == host), None)

@@ -62,20 +62,18 @@ OUTCOME: Final = (
 """What is told of a delivery on another host."""
 
 ENTRY: Final = (
-    *(
-        "id",
-        "at",
-        "kind",
-        "origin",
-        "trigger",
-        "priority",
-        "stimulus",
-        "agentIdentity",
-        "about",
-        "outcome",
-        "where",
-        "text",
-    ),
+    "id",
+    "at",
+    "kind",
+    "origin",
+    "trigger",
+    "priority",
+    "stimulus",
+    "agentIdentity",
+    "about",
+    "outcome",
+    "where",
+    "text",
 )
 """What is told of an entry of the feed of another host."""
 
@@ -239,16 +237,17 @@ class Queries:
         reach = {one: await reach_of(one, parts.routes, parts.watch) for one in everybody}
         reports = await pane_reports(adapters, reach, known, parts.current.settings.fresh_for_ms)
         record = panes_record(reports) | {"alike": request.get("surroundings") == surroundings(os.environ)}
-        return record if request.get("isRelayed") else record | {"elsewhere": await self._panes_elsewhere()}
+        return record if request.get("isRelayed") else record | await self._panes_elsewhere()
 
-    async def _panes_elsewhere(self) -> list[dict[str, Any]]:
-        """The panes of the linked hosts in which agents are."""
+    async def _panes_elsewhere(self) -> dict[str, Any]:
+        """The panes of the linked hosts in which agents are; a host that does not answer is named in `silent_hosts`."""
         said = await self._elsewhere.ask_all("relay_panes", {})
-        return [
+        panes = [
             {**one, "host": host}
             for host, answer in sorted(said.items())
             for one in rows_elsewhere(answer.get("panes"), PANE)
         ]
+        return {"elsewhere": panes, "silent_hosts": self._elsewhere.silent(said)}
 
     async def _hosts(self, _: Mapping[str, Any]) -> Answer:
         """How each link to another host stands, and which agents over there need a person."""
@@ -284,13 +283,12 @@ class Queries:
         after = request.get("after")
         cursors = after if isinstance(after, dict) else {}
         said = await self._elsewhere.ask_all("relay_activity", asked, lambda host: {"after": cursors.get(host)})
-        silent = [one.host.name for one in self._parts.links.all() if one.host.name not in said]
         return {
             "hosts": {
                 host: {"entries": rows_elsewhere(one.get("entries"), ENTRY), "last": one.get("last")}
                 for host, one in said.items()
             },
-            "silent": silent,
+            "silent": self._elsewhere.silent(said),
         }
 
     async def _push_client(self, request: Mapping[str, Any]) -> Answer:

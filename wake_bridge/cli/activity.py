@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -88,25 +88,32 @@ class FeedsElsewhere:
         self._run = run
         self._identity = identity
         self._cursors: dict[str, int] = {}
+        self._silent: Sequence[str] = ()
 
     def latest(self, age: int | None, limit: int) -> list[Line]:
-        """The latest entries of all of them, of the last `age` milliseconds."""
-        return self._read(age=age, limit=limit)
+        """The latest entries of all of them, of the last `age` milliseconds; says which do not answer."""
+        from wake_bridge.cli.panes import LEFT_OUT, silences_of
+
+        found = self._read(age=age, limit=limit)
+        for silence in silences_of([(host, LEFT_OUT) for host in self._silent]):
+            self._run.console.warn(silence)
+        return found
 
     def fresh(self) -> list[Line]:
         """What came since the last reading; of a host that did not answer then it comes once it does."""
-        return self._read(after=self._cursors) if self._cursors else []
+        return self._read(after=self._cursors) if self._cursors or self._silent else []
 
     def _read(self, **request: Any) -> list[Line]:
         from wake_bridge.control.client import ask
         from wake_bridge.domain.errors import NotRunning, OperationFailed
 
         try:
-            told = ask(self._run.places.state_dir, "host_activity", identity=self._identity, **request)["hosts"]
+            told = ask(self._run.places.state_dir, "host_activity", identity=self._identity, **request)
+            self._silent = told["silent"]
         except (NotRunning, OperationFailed, KeyError):
             return []
         lines = []
-        for host, said in told.items():
+        for host, said in told["hosts"].items():
             if isinstance(said["last"], int):
                 self._cursors[host] = said["last"]
             lines += [({**one, "unread": None, "host": host}, _words_elsewhere(host, one)) for one in said["entries"]]

@@ -21,6 +21,9 @@ from wake_bridge.domain.presence import PresenceState
 SOON: Final = 1.0
 """Seconds that nobody needs to be told anything."""
 
+LEFT_OUT: Final = "what is there is left out"
+"""Said of a linked host that does not answer."""
+
 _BESIDES: Final = frozenset({"key", "cause"})
 """What the table needs to know, and `panes --json` does not print."""
 
@@ -35,7 +38,8 @@ def panes(run: CommandContext) -> None:
     """
     with patiently(run):
         found = _all_panes(run)
-    for silence in silences_of(found["silent"]):
+    silent_hosts = [(host, LEFT_OUT) for host in found.get("silent_hosts", ())]
+    for silence in silences_of([*found["silent"], *silent_hosts]):
         run.console.warn(silence)
     elsewhere = found.get("elsewhere", ())
     if run.console.as_json:
@@ -80,7 +84,7 @@ def _all_panes(run: CommandContext) -> Mapping[str, Any]:
     from wake_bridge.records import panes_record
 
     here = panes_record(asyncio.run(report_panes(run.settings, told.get("panes", ()))))
-    return here | {"elsewhere": told.get("elsewhere", ())}
+    return here | {name: told.get(name, ()) for name in ("elsewhere", "silent_hosts")}
 
 
 def _is_all(told: Mapping[str, Any]) -> bool:

@@ -281,7 +281,7 @@ def test_the_survey_tells_of_a_change_in_the_very_second_of_the_look_before(scen
     while draw(row) != second:
         row += 2
         second, before = draw(row - 1), survey()
-    time.sleep(1.1)
+    until(lambda: time.time() >= int(second) + 1)
 
     assert survey() != before
 

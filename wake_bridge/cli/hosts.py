@@ -40,12 +40,13 @@ def add(run: CommandContext, name: str, destination: str, program: str) -> None:
     replaced.
     """
     import asyncio
+    import secrets
 
     from wake_bridge.config.hosts import LinkedHost
     from wake_bridge.control.client import poke
     from wake_bridge.domain.errors import OperationFailed, UsageMistake
     from wake_bridge.domain.hosts import is_host_name, why_no_destination
-    from wake_bridge.domain.receivers import KEY_PREFIX, Secret
+    from wake_bridge.domain.receivers import KEY_BYTES, Secret, written_key
     from wake_bridge.integrations.hosts.connection import LinkBroken
     from wake_bridge.system.ulids import new_ulid
 
@@ -56,7 +57,9 @@ def add(run: CommandContext, name: str, destination: str, program: str) -> None:
     if why := why_no_destination(destination):
         raise UsageMistake(why, destination, hint=f"such as `wake-bridge hosts add {name} --ssh me@devbox.local`")
     file = _file(run)
-    host = LinkedHost(name, destination, file.own_name(new_ulid()), Secret(KEY_PREFIX + _new_key()), program)
+    host = LinkedHost(
+        name, destination, file.own_name(new_ulid()), Secret(written_key(secrets.token_bytes(KEY_BYTES))), program
+    )
     try:
         hello, joined = asyncio.run(_join(host))
     except LinkBroken as broken:
@@ -64,13 +67,6 @@ def add(run: CommandContext, name: str, destination: str, program: str) -> None:
     file.put(host)
     poke(run.places.state_dir)
     _tell(run, host, hello, joined)
-
-
-def _new_key() -> str:
-    import base64
-    import secrets
-
-    return base64.b64encode(secrets.token_bytes(32)).decode("ascii")
 
 
 async def _join(host: LinkedHost) -> tuple[Mapping[str, Any], Mapping[str, Any]]:

@@ -36,6 +36,9 @@ ACTS_WITHIN: Final = 60_000
 KEY_PREFIX: Final = "whsec_"
 """What a key of Standard Webhooks begins with; base64 follows."""
 
+KEY_BYTES: Final = 32
+"""Bytes of chance in a key that is made here."""
+
 KEY_STAYS: Final = 24 * 3_600_000
 """Milliseconds for which a key that was replaced still signs beside the new one."""
 
@@ -143,6 +146,11 @@ def is_receiver(place_key: str) -> bool:
 def is_program(place_key: str) -> bool:
     """Whether a place is a receiver beside the agent, with limits of its own; an MCP client is the agent's own."""
     return place_key.partition(":")[0] in {HOST, WEBHOOK}
+
+
+def written_key(chance: bytes) -> str:
+    """A signing key as it is written, of `KEY_BYTES` bytes of chance."""
+    return KEY_PREFIX + base64.b64encode(chance).decode("ascii")
 
 
 def why_no_key(key: str) -> str:

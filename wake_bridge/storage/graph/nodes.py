@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import re
 import secrets
 import uuid
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wake_bridge.domain.errors import NotFound, OperationFailed, SourceError
 from wake_bridge.domain.names import Identity, Instant, Trigger, WakePolicy, did_you_mean, parse_instant
-from wake_bridge.domain.receivers import KEY_STAYS, WEBHOOK_TARGET, shown_url
+from wake_bridge.domain.receivers import KEY_BYTES, KEY_STAYS, WEBHOOK_TARGET, shown_url, written_key
 from wake_bridge.domain.subscriptions import BRIDGE_TARGET, SUBSCRIPTION_LABEL
 from wake_bridge.domain.values import dataclass
 from wake_bridge.storage.graph.access import REPAIR, Graph, Node, Properties, WritableGraph, owner_of
@@ -127,7 +126,6 @@ def _newcomer(identity: str, now: str, *, human: bool) -> dict[str, Any]:
 
 
 ID_PREFIX: Final = "WAKE_SUB:"
-_KEY_BYTES: Final = 32
 _SHORTEST: Final = 8
 """Characters that are shown at least."""
 
@@ -253,7 +251,7 @@ def _make_key(graph: WritableGraph, subscription_id: str, changed: Properties, w
     if has_key:
         metadata["formerSigningKey"] = metadata["signingKey"]
         metadata["formerSigningKeyUntil"] = timestamp_of_instant(Instant((parse_instant(now) or 0) + KEY_STAYS))
-    metadata["signingKey"] = key = f"whsec_{base64.b64encode(secrets.token_bytes(_KEY_BYTES)).decode('ascii')}"
+    metadata["signingKey"] = key = written_key(secrets.token_bytes(KEY_BYTES))
     return key
 
 

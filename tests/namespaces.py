@@ -8,6 +8,8 @@ from typing import Self
 
 import pytest
 
+from wake_bridge.demo.sandbox import end_process_with_us
+
 
 class Namespaces:
     """Two network namespaces with a cable between them; `prefix` runs a program in one of them."""
@@ -30,6 +32,7 @@ class Namespaces:
         # what is executed keeps the process, whose number names the namespace
         holder = subprocess.Popen([*prefix, "sh", "-c", "echo; exec sleep 7200"], stdout=subprocess.PIPE)
         self._holders.append(holder)
+        end_process_with_us(holder.pid)
         assert holder.stdout is not None
         if not holder.stdout.readline():
             pytest.skip("this kernel lets us make no network namespace")

@@ -24,6 +24,7 @@ import psutil
 from tests.benchmarks.figures import Figures
 from tests.benchmarks.office import Office
 from wake_bridge.demo.fake_harness import FakeHarness
+from wake_bridge.demo.sandbox import end_process_with_us
 from wake_bridge.domain.names import parse_instant
 from wake_bridge.testing.memory_core import MemoryCoreProcess
 
@@ -152,6 +153,7 @@ def _started(office: Office, agent: FakeHarness, waker: Sequence[str]) -> Iterat
             stderr=log,
             start_new_session=True,
         )
+        end_process_with_us(process.pid)
         try:
             yield psutil.Process(process.pid)
             assert process.poll() is None, f"{shlex.join(waker)} ended:\n{_said(office)}"

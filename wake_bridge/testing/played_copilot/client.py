@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final, Self
 
+from wake_bridge.demo.sandbox import end_process_with_us
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.ports.clock import Clock
@@ -58,6 +59,7 @@ class PlayedCopilot:
         self.record()
         command = [str(self._program), "-S", server.__file__, str(self.home)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        end_process_with_us(self.process.pid)
         if self.process.stdout is None:
             raise RuntimeError("the played Copilot CLI did not start")
         self._port = int(self.process.stdout.readline())

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 from urllib.request import ProxyHandler, Request, build_opener
 
+from wake_bridge.demo.sandbox import end_process_with_us
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.ports.clock import Clock
@@ -52,6 +53,7 @@ class PlayedOpenCode:
         self.is_killed()
         command = [str(self._program), "-S", server.__file__, "0"]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        end_process_with_us(self.process.pid)
         if self.process.stdout is None:
             raise RuntimeError("the played OpenCode did not start")
         self._port = int(self.process.stdout.readline())

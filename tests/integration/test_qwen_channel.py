@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +19,7 @@ from wake_bridge.domain.presence import PresenceState, single_vote
 from wake_bridge.domain.routing import Address, Expected
 from wake_bridge.ports.adapter import AdapterContext, AttemptOutcome, Delivered, Nowhere, Place, Refused, Wake
 from wake_bridge.system.clock import SteadyClock
+from wake_bridge.system.processes import processes
 from wake_bridge.system.ulids import new_ulid
 from wake_bridge.testing.played_qwen import PlayedQwen
 
@@ -104,6 +107,10 @@ def test_what_may_wait_in_the_session_is_never_sent_again(
 ) -> None:
     """Held for review, without a receipt, or queued behind a dialog: at rest or not, it stays locked and is looked for."""
     monkeypatch.setattr("wake_bridge_adapters.recorded._PATIENCE", 0.3)
+    if verdict:
+        # what it says that it has may wait in its queue for ever: no rest counts
+        monkeypatch.setattr("wake_bridge_adapters.recorded.UNANSWERED_SETTLES", 0.0)
+        monkeypatch.setattr("wake_bridge_adapters.recorded.SETTLES", 0.0)
     line.played.verdict, line.played.writes_down = verdict, False
     outcome = asyncio.run(line.delivers())
     assert isinstance(outcome, Refused), outcome
@@ -111,6 +118,17 @@ def test_what_may_wait_in_the_session_is_never_sent_again(
     again = asyncio.run(line.delivers())
     assert isinstance(again, Refused), again
     assert list(line.played.settled) == [line.mark]
+
+
+def test_while_a_turn_runs_nothing_is_proven_absent(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the session queued is written down after the turn: after a crash of ours it stays locked meanwhile."""
+    monkeypatch.setattr("wake_bridge_adapters.recorded._PATIENCE", 0.3)
+    monkeypatch.setattr("wake_bridge_adapters.recorded.UNANSWERED_SETTLES", 0.0)
+    line.steps = [Step.INTENT_SUBMIT]
+    line.played.scene("busy")
+    outcome = asyncio.run(line.delivers())
+    assert isinstance(outcome, Refused), outcome
+    assert line.steps == [Step.INTENT_SUBMIT]
 
 
 def test_a_program_that_has_ended_without_it_never_had_it(line: Line) -> None:
@@ -206,6 +224,26 @@ def test_an_inbox_of_another_program_gets_no_byte(line: Line, tmp_path: Path) ->
         assert isinstance(outcome, Refused), outcome
         assert said in outcome.detail
         assert progress_of(line.steps) is Progress.UNTOUCHED
+
+
+def test_another_process_at_the_inbox_gets_neither_the_token_nor_the_wake(line: Line) -> None:
+    """The record names a process that lives, and another one has the socket by now."""
+    with subprocess.Popen(["sleep", "60"]) as owner:
+        record = json.loads(line.played.record.read_text(encoding="utf-8"))
+        boot, _, _ = str(record["procStart"]).partition(":")
+        started = processes().started_at(owner.pid)
+        line.played.record.unlink()
+        file = line.played.home / "sessions" / f"{owner.pid}.json"
+        file.write_text(json.dumps({**record, "pid": owner.pid, "procStart": f"{boot}:{started}"}), encoding="utf-8")
+        outcome = asyncio.run(line.delivers())
+        owner.kill()
+    assert isinstance(outcome, Refused), outcome
+    assert "another program" in outcome.detail
+    assert progress_of(line.steps) is Progress.UNTOUCHED
+    line.played.is_there()
+    # connections are served in turn: what the first one brought is known once the second is answered
+    assert isinstance(asyncio.run(line.delivers()), Delivered)
+    assert [one["type"] for one in line.played.said] == ["auth", "user"]
 
 
 def test_a_transcript_in_which_the_model_quotes_the_mark_is_no_echo(line: Line) -> None:

@@ -38,6 +38,7 @@ class PlayedQwen:
         writes_down: whether a message that was taken comes into the transcript.
         messages: all that came with a token that counts.
         settled: the verdict on each id that was met.
+        said: every line that came, whoever sent it.
     """
 
     def __init__(self, home: Path, owner: Identity, clock: Clock) -> None:
@@ -50,6 +51,7 @@ class PlayedQwen:
         self.writes_down = True
         self.messages: list[dict[str, Any]] = []
         self.settled: dict[str, str] = {}
+        self.said: list[Any] = []
         self._folder = tempfile.mkdtemp(prefix="wake-bridge-", dir="/tmp")
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.bind(f"{self._folder}/inbox")
@@ -118,6 +120,7 @@ class PlayedQwen:
                 return
             with link, link.makefile("rb") as lines:
                 said = [json.loads(line) for line in lines]
+            self.said += said
             if said and said[0].get("type") == "auth" and said[0].get("token") == TOKEN:
                 for message in said[1:]:
                     self._takes(message)

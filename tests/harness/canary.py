@@ -37,8 +37,8 @@ ROOT: Final = Path(__file__).parents[2] / ".harnesses-canary"
 AT_ONCE: Final = 2
 """Programs that run at once: each takes up to a gigabyte and half a core."""
 
-LONGEST: Final = 1200
-"""Seconds for one version, from its installation on."""
+LONGEST: Final = 3600
+"""Seconds for one version, from its installation on: four minutes on a quiet machine, and twenty on a busy one."""
 
 NOTHING_MOVED, SOMETHING_MOVED, COULD_NOT_RUN = 0, 1, 2
 _SAYS_WHY: Final = re.compile(r"[\w.]*(?:Error|Exception|Exit)\b")
@@ -173,8 +173,8 @@ def has_moved(found: Found) -> bool:
     return bool(cells - {PASS}) or no_wake or any(moves_between(found.program.name, found.directory / "captures"))
 
 
-def run(names: Sequence[str], last: int, wanted: Sequence[str] = ()) -> list[Found]:
-    """The newest versions of these programs, two at once; the report goes to stdout as it comes."""
+def run(names: Sequence[str], last: int, wanted: Sequence[str] = ()) -> Iterator[Found]:
+    """Each of the newest versions of these programs, as it comes, two at once; the report goes to stdout."""
     ROOT.mkdir(exist_ok=True)
     if node_is_old() and not (ROOT / "node").exists():
         npm(ROOT / "node", "node@22")
@@ -185,7 +185,6 @@ def run(names: Sequence[str], last: int, wanted: Sequence[str] = ()) -> list[Fou
         except (subprocess.SubprocessError, OSError) as error:
             print(f"## {name}: its versions cannot be listed: {error}", flush=True)
             work.append((PROGRAMS[name], ""))
-    done = []
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for found in pool.map(
             lambda one: (
@@ -194,8 +193,7 @@ def run(names: Sequence[str], last: int, wanted: Sequence[str] = ()) -> list[Fou
             work,
         ):
             print("\n".join(_said_of(found)), flush=True)
-            done.append(found)
-    return done
+            yield found
 
 
 def main() -> None:
@@ -210,9 +208,11 @@ def main() -> None:
     if given.one:
         _one(PROGRAMS[given.names[0]], given.one)
         return
-    found = run(given.names or list(PROGRAMS), given.last, given.version)
-    if given.write:
-        versions.keep({(one.program.name, one.version): one.states for one in found if not one.trouble})
+    found = []
+    for one in run(given.names or list(PROGRAMS), given.last, given.version):
+        found.append(one)
+        if given.write and not one.trouble:
+            versions.keep({(one.program.name, one.version): one.states})
     if any(one.trouble for one in found):
         sys.exit(COULD_NOT_RUN)
     sys.exit(SOMETHING_MOVED if any(map(has_moved, found)) else NOTHING_MOVED)

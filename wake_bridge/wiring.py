@@ -203,7 +203,7 @@ def wire(
         waiting=lambda: deliverer.waiting(),  # noqa: PLW0108 - made below
         changed=lambda identity: deliverer.look_at(identity),  # noqa: PLW0108 - made below
         told=lambda identity: sessions.evidence_of(identity, current.settings.fresh_for_ms),
-        said=GraphPresence(queries, current, clock).of,
+        said=GraphPresence(queries, current, clock, lambda: tail.seen).of,
         memory=memory,
     )
     for adapter in loaded.adapters.values():

@@ -33,7 +33,9 @@ WAKES: Final = 60
 PANES: Final = 10
 UNCHANGED: Final = 3.0
 SETTLES: Final = 12.0
-STRETCH: Final = 20.0
+STRETCH: Final = 60.0
+"""Seconds of one trial: the longest period of what an idle daemon asks by the clock."""
+
 ROWS: Final = 1_000_000
 TEXT: Final = "what was said and thought in one turn " * 8
 

@@ -6,16 +6,21 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
 from tests.postgres import PostgresServer
+from tests.postgres_line import PostgresLine
+from wake_bridge.domain.errors import SourceUnavailable
 from wake_bridge.domain.graph_places import GraphUrl
 from wake_bridge.domain.names import LogId
 from wake_bridge.ports.change_log import Page
+from wake_bridge.storage.graph.postgres import connection as module
 from wake_bridge.storage.graph.postgres.change_log import PostgresGraph
+from wake_bridge.storage.graph.postgres.connection import PostgresConnection
 
 
 class Follower:
@@ -264,3 +269,26 @@ def test_old_partitions_go_when_every_reader_has_seen_them_and_none_before(postg
         for one in (slow, quick):
             one.log.close()
     postgres.drop(url)
+
+
+def test_a_server_that_falls_silent_is_given_up_and_asked_anew(
+    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever became of it or of the way to it: a question, a change and rows that are streamed end, each with an error."""
+    monkeypatch.setattr(module, "STATEMENT_LIMIT", 0.2)
+    line = PostgresLine(postgres_url, tmp_path / "line")
+    with line:
+        base = PostgresConnection(GraphUrl(line.url))
+        for ask in (
+            lambda: base.rows("SELECT 1"),
+            lambda: base.run("UPDATE wake_bridge.graph SET kept_at = kept_at"),
+            lambda: list(base.stream("SELECT 1")),
+        ):
+            with base.transaction():
+                assert base.rows("SELECT 1") == [(1,)]
+            line.cut()
+            with pytest.raises(SourceUnavailable, match="cannot be used now"):
+                ask()
+            line.mend()
+        assert base.rows("SELECT pg_sleep(0.1)") == [("",)]
+        base.close()

@@ -443,7 +443,10 @@ def test_all_whose_samples_were_dropped_are_looked_at_in_the_next_round() -> Non
 
 
 def test_what_the_graph_says_weighs_against_idle_while_it_is_fresh() -> None:
-    """A HARNESS_PRESENCE row is read with each look, at most once a second, and a busy graph vetoes nothing."""
+    """A HARNESS_PRESENCE row is read with each look, at most once a second and once for a log that stays as it is.
+
+    A busy graph vetoes nothing.
+    """
     scene = Scene([ADA])
     scene.adapter.agents["ada"] = ImaginedAgent()
     rows = [{"agentIdentity": ADA, "state": "active", "source": "mcp-client", "lastSeenAt": "1970-01-01T00:16:40.000Z"}]
@@ -456,7 +459,10 @@ def test_what_the_graph_says_weighs_against_idle_while_it_is_fresh() -> None:
                 raise SourceUnavailable("it is locked")
             return rows
 
-    said = GraphPresence(cast("GraphQueries", Graph()), Current(EngineSettings()), scene.clock)
+    log_versions = [1]
+    said = GraphPresence(
+        cast("GraphQueries", Graph()), Current(EngineSettings()), scene.clock, lambda: log_versions[-1]
+    )
 
     def told() -> tuple[Evidence, ...]:
         return asyncio.run(said.of(ADA))
@@ -471,4 +477,8 @@ def test_what_the_graph_says_weighs_against_idle_while_it_is_fresh() -> None:
     assert isinstance(place, Place)
     assert asyncio.run(scene.watch.look(route, place)).state is PresenceState.ACTIVE
     scene.clock.at += 4_500
+    assert [one.vote for one in told()] == [PresenceState.ACTIVE]
+    assert len(asked) == 1, "nothing was committed since"
+    log_versions.append(2)
     assert told() == (), "the graph does not answer"
+    assert len(asked) == 2

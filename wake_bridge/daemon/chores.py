@@ -28,6 +28,7 @@ from wake_bridge.domain.names import DAY, EPOCH_START, SECOND, Instant
 from wake_bridge.domain.nudges import HEARTBEAT
 from wake_bridge.domain.signed_wakes import REMEMBERED
 from wake_bridge.ports.adapter import PersonGuide
+from wake_bridge.ports.ledger_records import Position
 from wake_bridge.storage.graph.upstream import find_other_driver
 from wake_bridge.system.clock import steady_seconds
 from wake_bridge.wiring import Parts
@@ -54,7 +55,10 @@ PLACE_LOOKED_AT_EVERY: Final = 1.0
 """Seconds between two looks whether the ledger still lies at its place; before every write it is looked at besides."""
 
 NOTED_EVERY: Final = 60.0
-"""Seconds between two times that the graph is told how far its log was read."""
+"""Seconds between two times that the graph is told how far its log was read, where that has moved."""
+
+NOTED_AGAIN: Final = 30 * 60 * 1000
+"""Milliseconds after which it is told all the same."""
 
 PRUNED_AT_ONCE: Final = 100
 PAGES_AT_ONCE: Final = 256
@@ -196,6 +200,8 @@ class Chores:
         self._housekeeping = Housekeeping(lambda _: parts.deliverer.look_at(None))
         self._shown_count, self._shown_at = 0, EPOCH_START
         self._told_loss = ""
+        self._noted: Position | None = None
+        self._noted_at = EPOCH_START
         self._log = structlog.get_logger("daemon")
 
     def start(self, control: ControlServer) -> None:
@@ -223,11 +229,14 @@ class Chores:
         await self._show_count(0, self._parts.clock.now())
 
     async def _note_reader(self) -> None:
-        position = self._parts.ledger.position()
-        if position is not None:
+        position, now = self._parts.ledger.position(), self._parts.clock.now()
+        # told again while nothing moves, for old rows are forgotten on that occasion
+        is_told = position == self._noted and now - self._noted_at < NOTED_AGAIN
+        if position is not None and not is_told:
             # a graph that is away, or read-only, is the tail's to tell
             with suppress(SourceError):
                 await self._parts.queries.note_reader(f"{socket.gethostname()}:{self._directory}", position)
+                self._noted, self._noted_at = position, now
 
     async def _keep_place(self, control: ControlServer) -> None:
         """Put back what was deleted under us: what was told must not be told again, as long as somebody still knows."""

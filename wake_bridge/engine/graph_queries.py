@@ -118,30 +118,42 @@ def _mail_states(log: ChangeLog, pairs: Sequence[tuple[str, Identity]]) -> Mappi
 
 
 class GraphPresence:
-    """The rows, read once for all who ask within a second.
+    """The rows, read once for all who ask within a second, and not again while the log stays as it is.
 
     Args:
         queries: asks the graph.
         current: how long such a row is fresh.
         clock: when it was read; what the rows say follows the wall.
+        log_version: of the log at its last look, or None while that says nothing.
     """
 
-    def __init__(self, queries: GraphQueries, current: Current, clock: Clock) -> None:
+    def __init__(
+        self, queries: GraphQueries, current: Current, clock: Clock, log_version: Callable[[], object | None]
+    ) -> None:
         self._queries = queries
         self._current = current
         self._clock = clock
+        self._log_version = log_version
         self._rows: Sequence[Json] = ()
         self._read_at: Instant | None = None
+        self._read_from: object | None = None
 
     async def of(self, identity: Identity) -> tuple[Evidence, ...]:
         """What is said of an identity's agent now; nothing where the graph does not answer."""
         now, fresh_for_ms = self._clock.wall(), self._current.settings.fresh_for_ms
-        if self._read_at is None or self._clock.now() - self._read_at >= READ_EVERY:
-            self._read_at = self._clock.now()
+        if self._is_due():
+            # taken before the question: what is committed meanwhile makes another one
+            self._read_at, read_from = self._clock.now(), self._log_version()
             try:
                 async with asyncio.timeout(PRESENCE_PATIENCE):
                     self._rows = await self._queries.presences(Instant(now - fresh_for_ms))
+                self._read_from = read_from
             except (SourceError, TimeoutError):
-                self._rows = ()
+                self._rows, self._read_from = (), None
         found = (told_in_graph(row, now, fresh_for_ms) for row in self._rows if row.get("agentIdentity") == identity)
         return tuple(one for one in found if one is not None)
+
+    def _is_due(self) -> bool:
+        if self._read_at is None or self._clock.now() - self._read_at >= READ_EVERY:
+            return self._read_from is None or self._read_from != self._log_version()
+        return False

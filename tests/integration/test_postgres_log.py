@@ -12,12 +12,13 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.postgres import PostgresServer
+from tests.postgres import NOW, PostgresServer
 from tests.postgres_line import PostgresLine
 from wake_bridge.domain.errors import SourceUnavailable
 from wake_bridge.domain.graph_places import GraphUrl
 from wake_bridge.domain.names import LogId
 from wake_bridge.ports.change_log import Page
+from wake_bridge.storage.graph.opened import create_graph
 from wake_bridge.storage.graph.postgres import connection as module
 from wake_bridge.storage.graph.postgres.change_log import PostgresGraph
 from wake_bridge.storage.graph.postgres.connection import PostgresConnection
@@ -292,3 +293,19 @@ def test_a_server_that_falls_silent_is_given_up_and_asked_anew(
             line.mend()
         assert base.rows("SELECT pg_sleep(0.1)") == [("",)]
         base.close()
+
+
+def test_a_server_that_is_too_old_is_refused_before_anything_is_made(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says its version, and what is asked for; nothing of the graph is in the database then."""
+    url = postgres.database(is_empty=True)
+    monkeypatch.setattr(module, "OLDEST_SERVER", 99)
+    with pytest.raises(
+        SourceUnavailable, match=r"the server is PostgreSQL \d+, and a graph needs 99 or later"
+    ) as refused:
+        create_graph(GraphUrl(url), NOW)
+    assert "update the server" in refused.value.hint
+    with psycopg.connect(url) as looks:
+        assert looks.execute("SELECT to_regnamespace('wake_bridge')").fetchall() == [(None,)]
+    postgres.drop(url)

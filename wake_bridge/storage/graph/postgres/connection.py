@@ -40,6 +40,9 @@ CHANNEL: Final = "wake_bridge"
 
 SCHEMA_VERSION: Final = 1
 
+OLDEST_SERVER: Final = 14
+"""The oldest PostgreSQL that holds a graph; tried on each major version from it on."""
+
 CONNECT_LIMIT: Final = 5
 """Seconds until a server that does not answer is given up."""
 
@@ -202,6 +205,7 @@ class PostgresConnection:
                     self.place.text, autocommit=True, prepare_threshold=None, **connect_options(self.place)
                 )
             try:
+                _require_server(connection, self.place)
                 if self._is_checked:
                     _require_schema(connection, self.place)
             except BaseException:
@@ -292,6 +296,16 @@ def _first_line(error: psycopg.Error) -> str:
     # of an address that was tried libpq names the place, which we name besides, and then what was wrong
     text = next((line for line in lines if " failed: " in line), lines[0] if lines else type(error).__name__)
     return text.rpartition(" failed: ")[2].removeprefix("FATAL: ").strip()
+
+
+def _require_server(connection: psycopg.Connection[tuple[Any, ...]], place: GraphUrl) -> None:
+    """Raise where the server is too old; it said its version when it let us in."""
+    if (major := connection.info.server_version // 10_000) < OLDEST_SERVER:
+        raise SourceUnavailable(
+            f"the server is PostgreSQL {major}, and a graph needs {OLDEST_SERVER} or later",
+            str(place),
+            hint="update the server, or name another one in graph.url",
+        )
 
 
 def _require_schema(connection: psycopg.Connection[tuple[Any, ...]], place: GraphUrl) -> None:

@@ -60,8 +60,8 @@ def setup_state(settings: Settings) -> SetupState:
     """
     known: frozenset[str] = frozenset()
     taken = set(settings.config.targets)
-    if graph_exists(settings.graph_path):
-        with open_graph(settings.graph_path) as graph:
+    if graph_exists(settings.graph_place):
+        with open_graph(settings.graph_place) as graph:
             nodes = graph.nodes(IDENTITY_LABEL)
             known = frozenset(node.id for node in nodes)
             taken |= {node.id for node in nodes if node.properties.get("accountType") == "human"}
@@ -139,7 +139,7 @@ def carry_out(settings: Settings, made: Plan, now: SetupState, *, foreign: bool)
     """
     record = _prepare(settings, now.record)
     todo = [one for one in made.proposals if one.step not in {SetupStep.KEEP, SetupStep.KEEP_BY_HAND}]
-    with open_graph_to_write(settings.graph_path, allow_foreign=foreign) as graph:
+    with open_graph_to_write(settings.graph_place, allow_foreign=foreign) as graph:
         for one in todo:
             record = _enlist(settings.state_dir, graph, one, record)
     entries = {**now.block, **{one.agent.identity: _target_of(one) for one in todo}}
@@ -167,7 +167,7 @@ def _target_of(one: Proposal) -> BlockTarget:
 
 def _prepare(settings: Settings, record: SetupRecord) -> SetupRecord:
     """Configuration and graph, as `init` makes them."""
-    config, graph = settings.config_file, settings.graph_path
+    config, graph = settings.config_file, settings.graph_place
     if not record.config:
         record = replace(
             record,

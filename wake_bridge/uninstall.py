@@ -80,7 +80,7 @@ def purge(settings: Settings, account: Account) -> None:
     """Remove what is ours; what is not, or may not be, stays and is named."""
     record = read_record(settings.state_dir)
     with account.step():
-        _graph(settings.graph_path, account)
+        _graph(settings.graph_place, account)
     with account.step():
         _configuration(settings, record, account)
     if settings.own_screens.is_dir():
@@ -96,7 +96,7 @@ def remaining(settings: Settings) -> list[str]:
     """What stays where nothing is purged."""
     places = {
         "state (deliveries, cursor, log)": settings.state_dir,
-        "graph (identities, mail)": settings.graph_path,
+        "graph (identities, mail)": settings.graph_place,
         "configuration": settings.config_file,
     }
     return [f"{what}: {path}" for what, path in places.items() if not isinstance(path, Path) or path.exists()]

@@ -370,7 +370,7 @@ def leases_of(
     dry_run: bool,
 ) -> Leases:
     """Who drives an identity: this daemon alone, or the host that holds its lease."""
-    place = settings.graph_path
+    place = settings.graph_place
     if not settings.has_graph or not isinstance(place, GraphUrl) or dry_run:
         return SoleDriver()
     # whoever has a graph in a file needs none of this
@@ -415,7 +415,7 @@ def lives_here(identity: Identity, settings: Settings, current: Current, ledger:
 
 def require_graph(settings: Settings) -> None:
     """Raise what is wrong with the graph, unless it is only locked for the moment."""
-    graph = log_at(settings.graph_path)
+    graph = log_at(settings.graph_place)
     try:
         graph.bounds()
     except SourceUnavailable as error:

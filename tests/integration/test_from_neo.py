@@ -74,7 +74,7 @@ def test_an_alias_sets_what_the_table_says(tmp_path: Path, monkeypatch: pytest.M
     settings = settings_with(tmp_path, monkeypatch, {name: VALUES[name]})
 
     became: dict[str, Any] = {
-        "NEO_MEMORY_DB_PATH": str(settings.graph_path),
+        "NEO_MEMORY_DB_PATH": str(settings.graph_place),
         "NEO_AI_DAEMON_DIR": str(settings.state_dir),
         "WAKE_MAX_DELIVERY_RETRIES": str(settings.config.delivery.max_attempts),
         "TMUX_SESSION": settings.fallback_pane,

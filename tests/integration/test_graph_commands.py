@@ -131,7 +131,7 @@ def test_init_makes_configuration_and_graph_once(bridge: Bridge) -> None:
     assert first == {"config": str(bridge.config), "graph": str(bridge.graph), "created": True}
     assert {stat.S_IMODE(file.stat().st_mode) for file in (bridge.config, bridge.graph)} == {0o600}
     text = bridge.config.read_text()
-    assert load_settings(str(bridge.config), {}).graph_path == load_settings(None, {}).graph_path
+    assert load_settings(str(bridge.config), {}).graph_place == load_settings(None, {}).graph_place
     assert bridge.json("init") == first | {"created": False}
     assert bridge.config.read_text() == text
 
@@ -153,7 +153,7 @@ def test_init_writes_the_chosen_graph_into_the_configuration(bridge: Bridge, tmp
     chosen = tmp_path / 'a "b" é/g.sqlite'
     answer = bridge.json("init", "--graph", str(chosen))
     assert answer == {"config": str(bridge.config), "graph": str(chosen), "created": True}
-    assert load_settings(str(bridge.config), {}).graph_path == chosen
+    assert load_settings(str(bridge.config), {}).graph_place == chosen
     assert bridge.json("agent", "add", "@ada") == {"agentIdentity": "@ada"}
 
 

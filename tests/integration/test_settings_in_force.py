@@ -56,7 +56,7 @@ def a_daemon(sandbox: Sandbox) -> Iterator[Settings]:
 
 
 def moved(settings: Settings, state_dir: Path, graph: Path | None = None) -> Settings:
-    return replace(settings, state_dir=state_dir, graph_path=graph or settings.graph_path)
+    return replace(settings, state_dir=state_dir, graph_place=graph or settings.graph_place)
 
 
 def edited(sandbox: Sandbox, line: str) -> None:

@@ -70,7 +70,7 @@ def test_without_a_file_every_key_has_its_default(tmp_path: Path, monkeypatch: p
     assert settings.config == Configuration()
     assert settings.source_files == ()
     assert settings.config_file == tmp_path / "config/wake-bridge/config.toml"
-    assert settings.graph_path == tmp_path / "data/wake-bridge/graph.sqlite"
+    assert settings.graph_place == tmp_path / "data/wake-bridge/graph.sqlite"
     assert settings.state_dir == tmp_path / "state/wake-bridge"
 
 
@@ -112,12 +112,12 @@ def test_overrides_beat_aliases_and_aliases_beat_the_file(load: Load) -> None:
         "WAKE_MAX_DELIVERY_RETRIES": "8",
     }
     from_file = load(text)
-    assert (str(from_file.graph_path), str(from_file.state_dir)) == ("/file/graph", "/file/state")
+    assert (str(from_file.graph_place), str(from_file.state_dir)) == ("/file/graph", "/file/state")
     from_aliases = load(text, aliases)
-    assert (str(from_aliases.graph_path), str(from_aliases.state_dir)) == ("/alias/graph", "/alias/state")
+    assert (str(from_aliases.graph_place), str(from_aliases.state_dir)) == ("/alias/graph", "/alias/state")
     assert from_aliases.config.delivery.max_attempts == 8
     from_override = load(text, aliases | {"WAKE_BRIDGE_GRAPH_PATH": "/override/graph"})
-    assert str(from_override.graph_path) == "/override/graph"
+    assert str(from_override.graph_place) == "/override/graph"
     assert from_override.origins["graph", "path"] == "$WAKE_BRIDGE_GRAPH_PATH"
 
 
@@ -274,7 +274,7 @@ def test_relative_paths_are_meant_from_the_file_and_from_the_working_directory(
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     text = '[graph]\npath = "g.sqlite"\n[daemon]\nlog_file = "~/wb.log"\n[screens]\ndirectory = "screens"\n'
     settings = load(text, {"WAKE_BRIDGE_DAEMON_STATE_DIR": "state"})
-    assert settings.graph_path == tmp_path / "g.sqlite"
+    assert settings.graph_place == tmp_path / "g.sqlite"
     assert settings.log_file == tmp_path / "home/wb.log"
     assert settings.screens_directory == tmp_path / "screens"
     assert settings.state_dir == elsewhere / "state"

@@ -433,7 +433,7 @@ def test_where_nobody_is_configured_the_lock_of_the_graph_names_the_daemon(
     for one in (file, served):
         one.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
-    assert load_settings(None, os.environ).graph_path == served
+    assert load_settings(None, os.environ).graph_place == served
 
     assert daemon_elsewhere(os.environ, "/new") == ""
     served.touch()

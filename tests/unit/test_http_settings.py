@@ -115,7 +115,7 @@ def test_what_a_daemon_writes_down_of_its_settings_has_no_key_and_is_compared_al
     assert again == before.config
     assert needs_restart(before, loaded(tmp_path, SENDER.replace("MDE", "MDI"))) == ["http.senders"]
     assert KEY not in repr(before)
-    assert not has_no_graph(tmp_path, before.graph_path)
+    assert not has_no_graph(tmp_path, before.graph_place)
 
 
 def test_serve_needs_a_sender_and_the_extra_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,7 @@ def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def judged(option: str | None, environment: Mapping[str, str]) -> Locations:
     settings = load_settings(option, environment)
-    return Locations(settings.graph_path, settings.state_dir, settings.own_screens)
+    return Locations(settings.graph_place, settings.state_dir, settings.own_screens)
 
 
 @pytest.mark.parametrize("text", FINE.values(), ids=FINE)

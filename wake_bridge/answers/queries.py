@@ -216,7 +216,7 @@ class Queries:
         return {
             "host": socket.gethostname(),
             "daemon": await self._status({}),
-            "graph": str(parts.settings.graph_path) if parts.settings.has_graph else None,
+            "graph": str(parts.settings.graph_place) if parts.settings.has_graph else None,
             "channels": [channel_record(one, is_default=one is default) for one in channels],
             "senders": [
                 {"sender": name, "identities": list(table.identities)}

@@ -83,7 +83,7 @@ class IdentityType(click.ParamType[str]):
         run = CommandContext()
         run.config_option = ctx.find_root().params.get("config_file")
         try:
-            with open_graph(run.places.graph_path) as graph:
+            with open_graph(run.places.graph_place) as graph:
                 known = [node.id for node in graph.nodes(IDENTITY_LABEL)]
         except WakeBridgeError:
             known = []

@@ -154,7 +154,7 @@ def status_record(settings: Settings, config_option: str | None = None) -> dict[
     from wake_bridge.storage.ledger import LedgerStore
     from wake_bridge.system.clock import SteadyClock
 
-    daemon = serving(settings.state_dir, settings.graph_path)
+    daemon = serving(settings.state_dir, settings.graph_place)
     ledger = LedgerStore.open(settings.state_dir, read_only=True)
     tally, position, pauses = ledger.tally(), ledger.position(), ledger.pauses(SteadyClock().now())
     waiting = [hold_record(one) for one in ledger.unsettled() if one.hold is not None]
@@ -207,7 +207,7 @@ def status_record(settings: Settings, config_option: str | None = None) -> dict[
             for one in notices
         ],
         "attention": [episode_record(one) for one in episodes],
-        "graph": str(settings.graph_path),
+        "graph": str(settings.graph_place),
         "graph_trouble": seen.trouble or None,
         "listen": told.get("listen") or None,
         "listenFor": told.get("listen_for") or [],

@@ -86,7 +86,7 @@ def check(run: CommandContext) -> None:
         "ok": True,
         "mistakes": [],
         "files": read,
-        "graph": str(settings.graph_path),
+        "graph": str(settings.graph_place),
         "state_dir": str(settings.state_dir),
     }
     source = ", ".join(read) or f"defaults (there is no {settings.config_file})"

@@ -88,14 +88,14 @@ def init(run: CommandContext, graph_file: str | None, neo_directory: str | None)
     """
     config = locate_config(run.config_option, os.environ).path
     chosen = _chosen_place(graph_file) if graph_file else None
-    graph = chosen or load_settings_at(ConfigPlace(config), os.environ).graph_path
+    graph = chosen or load_settings_at(ConfigPlace(config), os.environ).graph_place
     created = create_graph(graph, timestamp_now())
     with open_graph(graph) as present:
         is_ours = present.is_embedded
     config_written = write_first_config(config, chosen)
     settings = load_settings_at(ConfigPlace(config), os.environ)
     inherited = (
-        _take_over(run, run.where_the_daemon_is(replace(settings, graph_path=graph)), neo_directory)
+        _take_over(run, run.where_the_daemon_is(replace(settings, graph_place=graph)), neo_directory)
         if neo_directory
         else None
     )
@@ -112,14 +112,14 @@ def init(run: CommandContext, graph_file: str | None, neo_directory: str | None)
             f"taken over: from log id {inherited.cursor}, {inherited.unannounced} unannounced ({inherited.reason})"
         )
     run.console.object(answer, "\n".join(words))
-    if settings.graph_path != graph:
-        key = "graph.url" if isinstance(settings.graph_path, GraphUrl) else "graph.path"
+    if settings.graph_place != graph:
+        key = "graph.url" if isinstance(settings.graph_place, GraphUrl) else "graph.path"
         this = (
             "it"
-            if isinstance(settings.graph_path, GraphUrl) == isinstance(graph, GraphUrl)
+            if isinstance(settings.graph_place, GraphUrl) == isinstance(graph, GraphUrl)
             else "graph.url or graph.path"
         )
-        run.console.warn(f"note: {key} is {settings.graph_path}; set {this} to {graph} in {config} to use this one")
+        run.console.warn(f"note: {key} is {settings.graph_place}; set {this} to {graph} in {config} to use this one")
 
 
 @click.group("graph")
@@ -384,5 +384,5 @@ def _take_over(run: CommandContext, settings: Settings, neo_directory: str) -> A
             run.console.warn(f"note: the ledger stands at log id {position.cursor} already; nothing was taken over")
             return None
         rules = matching_rules(settings, installed_adapters())
-        with contextlib.closing(log_at(settings.graph_path)) as log:
+        with contextlib.closing(log_at(settings.graph_place)) as log:
             return adopt_upstream(log, ledger, upstream_state, rules, SteadyClock(), new_ulid)

@@ -154,7 +154,7 @@ def _sharing(run: CommandContext, own: str) -> list[tuple[dict[str, Any], str]]:
     from wake_bridge.storage.graph.opened import open_host_desk
 
     try:
-        desk = open_host_desk(run.places.graph_path)
+        desk = open_host_desk(run.places.graph_place)
         found = desk.hosts() if desk is not None else ()
     except (SourceError, OperationFailed) as away:
         run.console.warn(f"note: which hosts share the graph cannot be told: {away}")
@@ -206,11 +206,11 @@ def _desk(run: CommandContext) -> HostDesk:
     from wake_bridge.domain.errors import UsageMistake
     from wake_bridge.storage.graph.opened import open_host_desk
 
-    desk = open_host_desk(run.places.graph_path)
+    desk = open_host_desk(run.places.graph_place)
     if desk is None:
         raise UsageMistake(
             "the graph is a file, and one host serves it",
-            str(run.places.graph_path),
+            str(run.places.graph_place),
             hint="several hosts share a graph in PostgreSQL: graph.url (docs/many-hosts.md)",
         )
     return desk

@@ -263,8 +263,8 @@ def _require_own_graph(settings: Settings, *, foreign: bool) -> None:
     """Raise `RefusedForSafety` before anything is asked or written."""
     from wake_bridge.storage.graph.opened import graph_exists, open_graph_to_write
 
-    if graph_exists(settings.graph_path):
-        open_graph_to_write(settings.graph_path, allow_foreign=foreign).close()
+    if graph_exists(settings.graph_place):
+        open_graph_to_write(settings.graph_place, allow_foreign=foreign).close()
 
 
 def _nobody_found(reports: PaneReports) -> OperationFailed:

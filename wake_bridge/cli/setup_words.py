@@ -109,7 +109,7 @@ class SetupOutcome:
         """For a person, with what to do next."""
         from wake_bridge.cli.panes import at_home, shown_place
 
-        config, graph = at_home(self.settings.config_file), shown_place(self.settings.graph_path)
+        config, graph = at_home(self.settings.config_file), shown_place(self.settings.graph_place)
         lines = []
         if self.written:
             lines.append(f"written: the targets into {config}, identities and subscriptions into {graph}")
@@ -159,7 +159,7 @@ class SetupOutcome:
             "written": self.written,
             "told": self.told,
             "config": str(self.settings.config_file),
-            "graph": str(self.settings.graph_path),
+            "graph": str(self.settings.graph_place),
             "triggers": [trigger.value for trigger in TRIGGERS],
             "agents": [
                 {

@@ -39,7 +39,7 @@ _OVERRIDES: Final = (
 class Locations(NamedTuple):
     """The two places that commands work on, and where screen profiles of the user's own would lie."""
 
-    graph_path: GraphPlace
+    graph_place: GraphPlace
     state_dir: Path
     own_screens: Path
 
@@ -69,9 +69,9 @@ def find_locations(config_option: str | None, environment: Mapping[str, str]) ->
     told = graph.get("path", ""), daemon.get("state_dir", ""), screens.get("directory", "")
     if not all(isinstance(one, str) for one in told):
         return None
-    graph_path, state_dir, profiles = (place.path.parent / expanded(one) if one else None for one in told)
+    graph_file, state_dir, profiles = (place.path.parent / expanded(one) if one else None for one in told)
     return Locations(
-        graph_path or default_graph_file(),
+        graph_file or default_graph_file(),
         state_dir or default_state_directory(),
         profiles or default_screens_directory(),
     )

@@ -76,7 +76,7 @@ class Settings:
     config: Configuration
     config_file: Path
     source_files: tuple[Path, ...]
-    graph_path: GraphPlace
+    graph_place: GraphPlace
     state_dir: Path
     log_file: Path | None = None
     screens_directory: Path | None = None
@@ -263,7 +263,7 @@ def _resolve(config: Configuration, place: ConfigPlace, gathered: Gathered, envi
         config=config,
         config_file=place.path,
         source_files=(place.path,) if gathered.was_read else (),
-        graph_path=GraphUrl(config.graph.url)
+        graph_place=GraphUrl(config.graph.url)
         if config.graph.url
         else real(("graph", "path"), config.graph.path) or default_graph_file(),
         state_dir=real(("daemon", "state_dir"), config.daemon.state_dir) or default_state_directory(),
@@ -480,7 +480,7 @@ def taken_over(started: Settings, read: Settings) -> Settings:
     return replace(
         read,
         config=config,
-        graph_path=started.graph_path,
+        graph_place=started.graph_place,
         state_dir=started.state_dir,
         log_file=started.log_file,
         has_graph=started.has_graph,

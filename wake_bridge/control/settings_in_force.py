@@ -35,7 +35,7 @@ def write_settings(state_dir: Path, settings: Settings) -> None:
         "config": settings.config.model_dump(mode="json"),
         "configFile": str(settings.config_file),
         "sourceFiles": [str(one) for one in settings.source_files],
-        "graph": str(settings.graph_path),
+        "graph": str(settings.graph_place),
         "hasGraph": settings.has_graph,
         "stateDir": str(settings.state_dir),
         "logFile": str(settings.log_file or ""),
@@ -64,7 +64,7 @@ def as_the_daemon_goes(settings: Settings) -> Settings:
     theirs = settings_of_daemon(settings.state_dir)
     if theirs is None:
         return settings
-    return replace(theirs, graph_path=settings.graph_path, state_dir=settings.state_dir)
+    return replace(theirs, graph_place=settings.graph_place, state_dir=settings.state_dir)
 
 
 def _settings(record: Mapping[str, Any]) -> Settings:
@@ -72,7 +72,7 @@ def _settings(record: Mapping[str, Any]) -> Settings:
         config=Configuration.model_validate_json(json.dumps(record["config"])),
         config_file=Path(record["configFile"]),
         source_files=tuple(Path(one) for one in record["sourceFiles"]),
-        graph_path=graph_place(record["graph"]),
+        graph_place=graph_place(record["graph"]),
         has_graph=record.get("hasGraph", True) is not False,
         state_dir=Path(record["stateDir"]),
         log_file=Path(record["logFile"]) if record["logFile"] else None,
@@ -99,8 +99,8 @@ def last_good_settings(config_option: str | None, environment: Mapping[str, str]
             continue
         theirs = {
             ("daemon", "state_dir"): found.state_dir,
-            ("graph", "path"): found.graph_path,
-            ("graph", "url"): found.graph_path,
+            ("graph", "path"): found.graph_place,
+            ("graph", "url"): found.graph_place,
         }
         if all(_is_same(str(told), theirs[key]) for key, told in named.items()):
             return found
@@ -187,5 +187,5 @@ def in_force(
 
 def where_the_daemon_is(settings: Settings) -> Settings:
     """The settings, with the state directory of the daemon that serves the graph now."""
-    state_dir = state_dir_in_use(settings.graph_path, settings.state_dir)
-    return replace(settings, state_dir=state_dir, has_graph=not has_no_graph(state_dir, settings.graph_path))
+    state_dir = state_dir_in_use(settings.graph_place, settings.state_dir)
+    return replace(settings, state_dir=state_dir, has_graph=not has_no_graph(state_dir, settings.graph_place))

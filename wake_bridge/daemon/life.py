@@ -99,7 +99,7 @@ def run_daemon(
                 early.release()
                 early = None
             instance_lock = early or held.enter_context(InstanceLock(checked.state_dir))
-            graph_lock = held.enter_context(GraphLock(checked.graph_path, checked.state_dir)) if has_graph else None
+            graph_lock = held.enter_context(GraphLock(checked.graph_place, checked.state_dir)) if has_graph else None
             locks = Locks(instance_lock, graph_lock)
             directory = checked.state_dir
         return asyncio.run(_live(checked, directory, read, locks, once=once))
@@ -247,7 +247,7 @@ class Daemon:
         self._log.info(
             "daemon_started",
             pid=os.getpid(),
-            graph=str(self._settings.graph_path) if self._settings.has_graph else None,
+            graph=str(self._settings.graph_place) if self._settings.has_graph else None,
             state_dir=str(self._settings.state_dir),
             adapters=sorted(parts.loaded.adapters),
         )

@@ -127,7 +127,7 @@ def as_the_daemon_has_them(configured: Settings) -> Settings:
 
 def settings_of_the_daemon(config_option: str | None, configured: Settings, settings: Settings) -> list[Finding]:
     """Whether what is configured is what runs."""
-    told = serving(settings.state_dir, settings.graph_path).told
+    told = serving(settings.state_dir, settings.graph_place).told
     stand = in_force(settings.state_dir, config_option, os.environ, refused=str(told.get("settings_refused") or ""))
     if stand is None:
         return []
@@ -153,7 +153,7 @@ def settings_of_the_daemon(config_option: str | None, configured: Settings, sett
 
 def program_version_of_the_daemon(settings: Settings) -> list[Finding]:
     """Whether the program that runs is the one that is installed."""
-    ours, told = program_version(), serving(settings.state_dir, settings.graph_path).told
+    ours, told = program_version(), serving(settings.state_dir, settings.graph_place).told
     theirs = told.get("version")
     if not told:
         return [well("version", f"{ours}; no daemon answers")]
@@ -165,7 +165,7 @@ def program_version_of_the_daemon(settings: Settings) -> list[Finding]:
 
 def daemon(settings: Settings) -> Finding:
     """Whether one serves the state directory."""
-    found = serving(settings.state_dir, settings.graph_path)
+    found = serving(settings.state_dir, settings.graph_place)
     if found.trouble:
         return ill("daemon", f"running, and cannot write: {found.trouble}", _STATE)
     if found.state is DaemonState.STARTING:
@@ -180,7 +180,7 @@ def daemon(settings: Settings) -> Finding:
 def other_daemons(configured: Settings) -> list[Finding]:
     """Whether a wake-bridge of another configuration, with a state directory of its own, wakes for the same graph."""
     try:
-        found = daemon_of(configured.graph_path)
+        found = daemon_of(configured.graph_place)
     except OSError as refusal:
         return [untold("other daemons", f"cannot tell who serves this graph ({refusal.strerror})", _LOCKS)]
     is_ours = found is None or _serves(found, configured)
@@ -289,7 +289,7 @@ def _of_host(name: str, told: Mapping[str, Any] | None) -> Finding:
 def hosts_on_graph(settings: Settings) -> list[Finding]:
     """Each other host that shares the graph; nothing for a graph in a file."""
     try:
-        desk = open_host_desk(settings.graph_path)
+        desk = open_host_desk(settings.graph_place)
         if desk is None:
             return []
         with closing(desk):

@@ -117,8 +117,8 @@ def graph(settings: Settings) -> list[Finding]:
     if seen.trouble:
         return [ill("graph", seen.trouble, seen.hint or "`wake-bridge setup` or `init` makes one")]
     kind = "embedded" if seen.embedded else "foreign (another program's)"
-    findings = [well("graph", f"{settings.graph_path}, {kind}, log at {seen.tip}")]
-    if isinstance(settings.graph_path, GraphUrl):
+    findings = [well("graph", f"{settings.graph_place}, {kind}, log at {seen.tip}")]
+    if isinstance(settings.graph_place, GraphUrl):
         findings.append(well("graph server", "answers"))
     elif seen.journal_mode == "wal":
         findings.append(well("graph journal", "journal_mode=wal"))
@@ -141,12 +141,12 @@ def graph(settings: Settings) -> list[Finding]:
 
 def graph_file_system(settings: Settings) -> Finding:
     """SQLite's WAL needs memory shared with the writer, which no network gives."""
-    if isinstance(settings.graph_path, GraphUrl):
+    if isinstance(settings.graph_place, GraphUrl):
         return well("graph file system", "the server's")
-    network = network_file_system(settings.graph_path)
+    network = network_file_system(settings.graph_place)
     if network:
         hint = "run wake-bridge on the machine that has the disk: WAL does not work over a network"
-        return ill("graph file system", f"{settings.graph_path} lies on {network}", hint)
+        return ill("graph file system", f"{settings.graph_place} lies on {network}", hint)
     return well("graph file system", "local")
 
 
@@ -154,15 +154,15 @@ def file_hints(settings: Settings) -> Finding:
     """Whether changes of the graph's directory are told by the kernel; without, wakes come a look later."""
     if not settings.config.graph.watch:
         return untold("file events", "switched off (graph.watch)")
-    if isinstance(settings.graph_path, GraphUrl):
+    if isinstance(settings.graph_place, GraphUrl):
         return well("file events", "not needed: the server notifies")
     if sys.platform != "linux":
         return untold("file events", "reported as far as this platform can")
-    if not settings.graph_path.resolve().parent.is_dir():
+    if not settings.graph_place.resolve().parent.is_dir():
         return untold("file events", "nothing to watch: the graph does not exist yet")
-    why = why_it_cannot_be_watched(settings.graph_path)
+    why = why_it_cannot_be_watched(settings.graph_place)
     if not why:
-        return well("file events", f"{settings.graph_path.resolve().parent} can be watched")
+        return well("file events", f"{settings.graph_place.resolve().parent} can be watched")
     hint = (
         "raise fs.inotify.max_user_instances and max_user_watches by sysctl;"
         f" till then wake-bridge looks every {settings.config.graph.poll_interval:g} s"
@@ -215,9 +215,9 @@ def _pruners_file(settings: Settings) -> Path | None:
     for name in PRUNERS_VARIABLES:
         if value := os.environ.get(name):
             return Path(value) if name == PRUNERS_VARIABLES[0] else Path(value) / CURSOR_FILE
-    if isinstance(settings.graph_path, GraphUrl):
+    if isinstance(settings.graph_place, GraphUrl):
         return None
-    for directory in settings.graph_path.absolute().parents:
+    for directory in settings.graph_place.absolute().parents:
         if directory.name == UPSTREAM_DATA:
             return directory / "wake-daemon" / CURSOR_FILE
     return None
@@ -297,7 +297,7 @@ def log_file(settings: Settings) -> Finding:
 
 def _is_written(file: Path, settings: Settings) -> bool:
     """Whether the daemon that runs has it open."""
-    running = serving(settings.state_dir, settings.graph_path).holder
+    running = serving(settings.state_dir, settings.graph_place).holder
     if running is None:
         return False
     try:

@@ -107,7 +107,7 @@ def _adapter_context(settings: Settings, clock: SteadyClock) -> AdapterContext:
         environment=os.environ,
         clock=clock,
         # what a pane's mark names: without a graph the ledger is what no other daemon has
-        graph=GraphName(settings.graph_path if settings.has_graph else settings.state_dir),
+        graph=GraphName(settings.graph_place if settings.has_graph else settings.state_dir),
     )
 
 

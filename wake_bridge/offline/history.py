@@ -52,7 +52,7 @@ def look_into(
         LedgerError: the ledger cannot be read.
     """
     settings, steady = as_the_daemon_goes(settings), SteadyClock()
-    daemon = serving(settings.state_dir, settings.graph_path)
+    daemon = serving(settings.state_dir, settings.graph_place)
     log = open_log(settings)
     ledger = LedgerStore.open(settings.state_dir, read_only=True)
     try:
@@ -108,7 +108,7 @@ def _switches(settings: Settings, ledger: LedgerStore, current: Current, clock: 
 def _elsewhere(settings: Settings, identity: Identity) -> OtherDriver | None:
     """Which other host on the same graph serves it; None where none does, or nobody can tell."""
     with suppress(SourceError, OperationFailed):
-        desk = open_host_desk(settings.graph_path) if settings.has_graph else None
+        desk = open_host_desk(settings.graph_place) if settings.has_graph else None
         if desk is not None:
             with closing(desk):
                 host = desk.server_of(identity)
@@ -118,7 +118,7 @@ def _elsewhere(settings: Settings, identity: Identity) -> OtherDriver | None:
 
 
 def _participation(settings: Settings, identity: Identity) -> str:
-    with suppress(SourceError), open_graph(settings.graph_path) as graph:
+    with suppress(SourceError), open_graph(settings.graph_place) as graph:
         node = find_identity(graph, identity)
         return str((node.properties.get("participationStatus") if node else None) or "active")
     return "active"

@@ -121,7 +121,7 @@ class Inspection:
             self._know(book_here(self._settings))
             return False
         try:
-            with open_graph(self._settings.graph_path) as graph:
+            with open_graph(self._settings.graph_place) as graph:
                 book = book_of(graph, self._settings)
                 self._drivers = drivers(book, {*self._bindings, *map(Identity, self._settings.config.targets)})
                 self._identities = frozenset(node.id for node in graph.nodes(IDENTITY_LABEL))

@@ -171,7 +171,7 @@ def _tell_other_hosts(work: Workplace, identity: Identity, message_ids: Sequence
     from wake_bridge.config.hosts import HostsFile
 
     with suppress(SourceError, OperationFailed):
-        desk = open_host_desk(work.settings.graph_path)
+        desk = open_host_desk(work.settings.graph_place)
         if desk is not None:
             with closing(desk):
                 own = HostsFile(work.settings.state_dir).known().own

@@ -93,15 +93,15 @@ class Workplace(ABC):
         known = find_locations(self.config_option, os.environ)
         if known is None:
             settings = self.settings
-            return Locations(settings.graph_path, settings.state_dir, settings.own_screens)
-        return known._replace(state_dir=self._state_dir_in_use(known.graph_path, known.state_dir))
+            return Locations(settings.graph_place, settings.state_dir, settings.own_screens)
+        return known._replace(state_dir=self._state_dir_in_use(known.graph_place, known.state_dir))
 
     def where_the_daemon_is(self, settings: Settings) -> Settings:
         """The settings, with the state directory of the daemon that serves the graph. Raises `OperationFailed`."""
         from wake_bridge.control.serving import has_no_graph
 
-        state_dir = self._state_dir_in_use(settings.graph_path, settings.state_dir)
-        return replace(settings, state_dir=state_dir, has_graph=not has_no_graph(state_dir, settings.graph_path))
+        state_dir = self._state_dir_in_use(settings.graph_place, settings.state_dir)
+        return replace(settings, state_dir=state_dir, has_graph=not has_no_graph(state_dir, settings.graph_place))
 
     def _state_dir_in_use(self, graph: GraphPlace, configured: Path) -> Path:
         """See `control.serving`; said once where it is not the configured one."""
@@ -127,28 +127,28 @@ class Workplace(ABC):
         from wake_bridge.storage.graph.opened import open_graph
 
         self._require_graph()
-        return open_graph(self.settings.graph_path)
+        return open_graph(self.settings.graph_place)
 
     def open_graph_to_write(self, *, foreign: bool) -> WritableGraph:
         """The graph, to write; a context manager. Raises `SourceError`s, and `RefusedForSafety` for a foreign one."""
         from wake_bridge.storage.graph.opened import open_graph_to_write
 
         self._require_graph()
-        return open_graph_to_write(self.settings.graph_path, allow_foreign=foreign)
+        return open_graph_to_write(self.settings.graph_place, allow_foreign=foreign)
 
     def open_mail(self, *, foreign: bool, marking: bool) -> Graph:
         """The graph as `open_graph` and `open_graph_to_write` (when `marking`) open it, for who reads mail."""
         from wake_bridge.storage.graph.opened import open_graph, open_graph_to_write
 
         self._require_graph()
-        path = self.places.graph_path
+        path = self.places.graph_place
         return open_graph_to_write(path, allow_foreign=foreign) if marking else open_graph(path)
 
     def has_no_graph(self) -> bool:
         """Whether the daemon here takes in what comes from outside, without a graph."""
         from wake_bridge.control.serving import has_no_graph
 
-        return has_no_graph(self.places.state_dir, self.places.graph_path)
+        return has_no_graph(self.places.state_dir, self.places.graph_place)
 
     def _require_graph(self) -> None:
         """Raise `SourceMissing` where the daemon takes signed wakes alone."""

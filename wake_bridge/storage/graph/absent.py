@@ -30,7 +30,7 @@ _START: Final = LogId(0)
 def open_log(settings: Settings) -> ChangeLog:
     """The graph's log; without a graph one in which nothing ever stands."""
     if settings.has_graph:
-        return log_at(settings.graph_path)
+        return log_at(settings.graph_place)
     return NoGraph(one.identity for one in signed_subscriptions(settings))
 
 
@@ -47,7 +47,7 @@ def hints_of(settings: Settings, report: Callable[[str], None]) -> ChangeSignal:
     """What hints at changes of the graph; `report` is told, once, when there can be no hints."""
     from wake_bridge.storage.graph.signal import SilentSignal, signal_for  # noqa: PLC0415 - commands wait for no hints
 
-    place, is_wanted = settings.graph_path, settings.config.graph.watch and settings.has_graph
+    place, is_wanted = settings.graph_place, settings.config.graph.watch and settings.has_graph
     if isinstance(place, Path):
         return signal_for(place, report, enabled=is_wanted)
     if not is_wanted:

@@ -64,7 +64,7 @@ def require_known(settings: Settings, identity: Identity) -> None:
     if identity in settings.config.targets or not settings.has_graph:
         return
     try:
-        with open_graph(settings.graph_path) as graph:
+        with open_graph(settings.graph_place) as graph:
             require_identity(graph, identity)
     except SourceError:
         return

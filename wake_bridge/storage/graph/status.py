@@ -45,7 +45,7 @@ def graph_status(settings: Settings, bound: Iterable[Identity] = ()) -> GraphSta
     if not settings.has_graph:
         return GraphStatus(active_routes=book_here(settings).active_routes, trouble=NO_GRAPH, hint=NO_GRAPH_HINT)
     try:
-        with open_graph(settings.graph_path) as graph:
+        with open_graph(settings.graph_place) as graph:
             book = book_of(graph, settings)
             return GraphStatus(
                 tip=graph.tip(),
@@ -65,7 +65,7 @@ def book_here(settings: Settings) -> SubscriptionBook:
         for signed in signed_subscriptions(settings):
             book.put(signed)
         return book
-    with open_graph(settings.graph_path) as graph:
+    with open_graph(settings.graph_place) as graph:
         return book_of(graph, settings)
 
 

@@ -27,7 +27,7 @@ from typing import Any, Final
 from tests.harness import versions
 from tests.harness.evidence import moves_between, proposal
 from tests.harness.installed import WHERE, executable, install, node_is_old, npm
-from tests.harness.programs import PROGRAMS, Program
+from tests.harness.programs import WALKED, Program
 from tests.harness.table import version_of
 from tests.harness.walk import FALSE_IDLE, HELD, MOVED, NOT_REACHED, PASS, SoftHouse, walk
 
@@ -181,10 +181,10 @@ def run(names: Sequence[str], last: int, wanted: Sequence[str] = ()) -> Iterator
     work = []
     for name in names:
         try:
-            work += [(PROGRAMS[name], one) for one in wanted or published(PROGRAMS[name])[-last:][::-1]]
+            work += [(WALKED[name], one) for one in wanted or published(WALKED[name])[-last:][::-1]]
         except (subprocess.SubprocessError, OSError) as error:
             print(f"## {name}: its versions cannot be listed: {error}", flush=True)
-            work.append((PROGRAMS[name], ""))
+            work.append((WALKED[name], ""))
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for found in pool.map(
             lambda one: (
@@ -199,17 +199,17 @@ def run(names: Sequence[str], last: int, wanted: Sequence[str] = ()) -> Iterator
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[[], *PROGRAMS], help="programs; all where none is named")
+    parser.add_argument("names", nargs="*", choices=[[], *WALKED], help="programs; all where none is named")
     parser.add_argument("--last", type=int, default=1, help="so many published versions of each")
     parser.add_argument("--version", action="append", default=[], help="this version, instead of the newest")
     parser.add_argument("--write", action="store_true", help="put the results into docs/harnesses.md")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
-        _one(PROGRAMS[given.names[0]], given.one)
+        _one(WALKED[given.names[0]], given.one)
         return
     found = []
-    for one in run(given.names or list(PROGRAMS), given.last, given.version):
+    for one in run(given.names or list(WALKED), given.last, given.version):
         found.append(one)
         if given.write and not one.trouble:
             versions.keep({(one.program.name, one.version): one.states})

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from tests.harness.programs import PROGRAMS, Program
+from tests.harness.programs import PROGRAMS, WALKED, Program
 
 PREFIX: Final = Path(__file__).parents[2] / ".harnesses"
 """Where `make harnesses` puts them; git does not see it."""
@@ -29,7 +29,7 @@ def prefix() -> Path:
 def search_path() -> str:
     """A `PATH` on which the programs are found: those of the prefix first, then the person's own."""
     home = prefix()
-    theirs = [_binaries(home / "node", "npm"), *(_binaries(home / one.name, one.registry) for one in PROGRAMS.values())]
+    theirs = [_binaries(home / "node", "npm"), *(_binaries(home / one.name, one.registry) for one in WALKED.values())]
     return os.pathsep.join([*(str(one) for one in theirs if one.is_dir()), os.environ.get("PATH", os.defpath)])
 
 
@@ -76,11 +76,11 @@ def node_is_old() -> bool:
 def main() -> None:
     """Install those that are named, all where none is, and say where they are."""
     wanted = sys.argv[1:] or list(PROGRAMS)
-    if node_is_old() and any(PROGRAMS[name].registry == "npm" for name in wanted):
+    if node_is_old() and any(WALKED[name].registry == "npm" for name in wanted):
         npm(prefix() / "node", _NODE)
     for name in wanted:
-        install(PROGRAMS[name])
-        print(f"{name:<10} {executable(PROGRAMS[name])}")
+        install(WALKED[name])
+        print(f"{name:<10} {executable(WALKED[name])}")
 
 
 if __name__ == "__main__":

@@ -69,6 +69,10 @@ class Program:
                 return {**provider, "COPILOT_MODEL": "mock-model", "COPILOT_OFFLINE": "true"}
             case "opencode":
                 return {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
+            case "cn":
+                return {"CONTINUE_TELEMETRY_ENABLED": "0"}
+            case "nanocoder":
+                return {}
             case _:
                 return {
                     "OPENAI_API_KEY": KEY,
@@ -101,6 +105,16 @@ class Program:
             case "qwen":
                 settings = {"general": {"enableAutoUpdate": False}, "tools": {"approvalMode": "default"}}
                 return {".qwen/settings.json": json.dumps(settings)}
+            case "cn":
+                return {".continue/config.yaml": _CONTINUE.format(url=setting.url, key=KEY)}
+            case "nanocoder":
+                provider = {"name": "mock", "baseUrl": f"{setting.url}/v1", "apiKey": KEY, "models": ["mock-model"]}
+                return {
+                    ".config/nanocoder/agents.config.json": json.dumps({"nanocoder": {"providers": [provider]}}),
+                    ".config/nanocoder/nanocoder-preferences.json": json.dumps(
+                        {"trustedDirectories": [str(setting.work)]}
+                    ),
+                }
             case _:
                 return {}
 
@@ -121,6 +135,19 @@ screen_reader_detection_done = true
 
 [projects."{work}"]
 trust_level = "trusted"
+"""
+
+_CONTINUE: Final = """
+name: mock
+version: 1.0.0
+schema: v1
+models:
+  - name: Mock
+    provider: openai
+    model: mock-model
+    apiBase: {url}/v1
+    apiKey: {key}
+    roles: [chat, edit, apply]
 """
 
 
@@ -167,3 +194,10 @@ PROGRAMS: Final = {
         ),
     )
 }
+
+WALKED: Final = {
+    **PROGRAMS,
+    "cn": Program("cn", "npm", "@continuedev/cli@1.5.47", ("--config", "../.continue/config.yaml")),
+    "nanocoder": Program("nanocoder", "npm", "@nanocollective/nanocoder@1.30.0"),
+}
+"""And those that the canary alone walks: some states cannot be reached in them, and `make test-harness` wants all."""

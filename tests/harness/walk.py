@@ -40,7 +40,7 @@ COMES: Final = 150.0
 """Seconds for a wake to come where nothing is in its way, also on a busy machine."""
 
 SAMPLES: Final = 3
-TRIES: Final = 3
+TRIES: Final = 20
 RESTS: Final = 1.5
 """Seconds."""
 

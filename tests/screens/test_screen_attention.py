@@ -32,14 +32,13 @@ NAMED = {
     "scrolled-far-from-approval": AttentionKind.APPROVAL,
     "unfocused-approval": AttentionKind.APPROVAL,
     "colour-approval": AttentionKind.APPROVAL,
-    "v2.1.197-approval": AttentionKind.APPROVAL,
-    "v0.140.0-approval": AttentionKind.APPROVAL,
 }
-"""What the name of a capture begins with, and what its agent stands at."""
+"""What the name of a capture begins with, its version left out, and what its agent stands at."""
 
 
 def _expected(one: Captured) -> AttentionKind | None:
-    kind = next((kind for begin, kind in NAMED.items() if one.file.name.startswith(begin)), None)
+    name = re.sub(r"^v[\d.]+-", "", one.file.name)
+    kind = next((kind for begin, kind in NAMED.items() if name.startswith(begin)), None)
     # aider asks for everything in the same words
     is_asked = one.capture.harness == "aider" and one.file.name.startswith(
         ("approval", "question", "first-run-release")

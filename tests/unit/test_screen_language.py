@@ -185,7 +185,7 @@ def test_a_cursor_beside_the_text_of_an_empty_composer_is_a_redraw_and_no_draft(
 @pytest.mark.parametrize(
     ("composer", "complaint"),
     [
-        ('glyph = "> ", frame = "box", anchor = "bottom", footer = "x"', "cannot find a box"),
+        ('glyph = "> ", frame = "box", anchor = "bottom", footer = "x"', "finds a box by its `foot`"),
         ('glyph = "> ", frame = "rules", anchor = "bottom"', "needs a `footer`"),
         ('glyph = "> ", frame = "rules", footer = "x"', "and only it"),
         ('glyph = "> ", frame = "rules", foot = "x"', "has no `foot`"),

@@ -93,7 +93,7 @@ def _between_rules(screen: Screen, shape: ComposerShape, cursor: tuple[int, int]
 
 
 def _inside_box(screen: Screen, shape: ComposerShape, cursor: tuple[int, int] | None) -> Extent | None:
-    inside = cursor[1] if cursor else screen.last_text_row
+    inside = cursor[1] if cursor else _above_last_foot(screen, shape.foot)
     row = screen.row(inside)
     column = text_width(row.text[: len(row.text) - len(row.text.lstrip(" "))])
 
@@ -117,6 +117,12 @@ def _inside_box(screen: Screen, shape: ComposerShape, cursor: tuple[int, int] | 
     if right is None:
         return None
     return Extent(top, bottom, first, last + 1, range(bottom + 1, last + 1), right)
+
+
+def _above_last_foot(screen: Screen, foot: str) -> int:
+    """The row above the lowest one that closes a box, -1 if there is none."""
+    rows = range(screen.last_text_row, 0, -1)
+    return next((n - 1 for n in rows if screen.row(n).text.lstrip(" ").startswith(foot)), -1)
 
 
 def _end_of_foot(screen: Screen, number: int, column: int, foot: str) -> int | None:

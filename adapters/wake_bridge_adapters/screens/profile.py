@@ -240,7 +240,10 @@ class ComposerShape(Strict):
     @model_validator(mode="after")
     def _fits_its_frame(self) -> Self:
         for is_wrong, message in (
-            (self.anchor == "bottom" and self.frame == "box", '`anchor = "bottom"` cannot find a box'),
+            (
+                self.anchor == "bottom" and self.frame == "box" and not self.foot,
+                '`anchor = "bottom"` finds a box by its `foot` alone',
+            ),
             (bool(self.footer) != (self.anchor == "bottom"), '`anchor = "bottom"` needs a `footer`, and only it'),
             (self.foot and self.frame == "rules", "a composer between rules has no `foot`"),
             (self.every_row and self.frame != "none", "`every_row` needs a composer without a frame"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-SHELL_TOOLS: Final = ("Bash", "bash", "exec_command", "shell_command", "shell", "run_shell_command")
-ASK_TOOLS: Final = ("AskUserQuestion", "ask_user", "question", "request_user_input")
+SHELL_TOOLS: Final = ("Bash", "bash", "exec_command", "shell_command", "shell", "run_shell_command", "execute_bash")
+ASK_TOOLS: Final = ("AskUserQuestion", "ask_user", "question", "request_user_input", "AskQuestion")
 
 _COLOURS: Final = ({"label": "Red", "description": "A warm one"}, {"label": "Blue", "description": "A cool one"})
 
@@ -19,11 +19,11 @@ def going_on(session: int) -> dict[str, Any]:
     return {"session_id": session, "chars": "", "yield_time_ms": _LONG}
 
 
-def arguments_for(tool: str, command: str, question: str) -> dict[str, Any]:
-    """What to call `tool` with so that it runs `command`, or puts `question` to the person."""
+def arguments_for(tool: str, command: str, question: str, *, is_flat: bool = False) -> dict[str, Any]:
+    """What to call `tool` with so that it runs `command`, or puts `question` to the person; `is_flat`: one without more."""
     asked = {"question": question, "header": "Colour", "options": [dict(colour) for colour in _COLOURS]}
     match tool:
-        case "Bash" | "bash" | "run_shell_command":
+        case "Bash" | "bash" | "run_shell_command" | "execute_bash":
             return {"command": command, "description": "Wait for a sign"}
         case "exec_command":
             asking = {"sandbox_permissions": "require_escalated", "justification": "May it wait?"}
@@ -32,6 +32,10 @@ def arguments_for(tool: str, command: str, question: str) -> dict[str, Any]:
             return {"command": command, "sandbox_permissions": "require_escalated", "justification": "May it wait?"}
         case "shell":
             return {"command": ["bash", "-c", command], "sandbox_permissions": "require_escalated"}
+        case "AskQuestion":
+            return {"question": question, "options": [colour["label"] for colour in _COLOURS]}
+        case "ask_user" if is_flat:
+            return {"question": question, "options": [colour["label"] for colour in _COLOURS]}
         case "ask_user":
             return {"questions": [{**asked, "type": "choice"}]}
         case "request_user_input":

@@ -157,7 +157,11 @@ def wire(
     is_embedded = _is_embedded(graph)
     current = Current(engine_settings(settings, embedded=is_embedded))
     leases = leases_of(settings, cursor_directory, ledger, clock, lambda: deliverer, lambda: watch, dry_run=dry_run)
-    queries = GraphQueries(lambda: open_log(settings), leases.told)
+    queries = GraphQueries(
+        lambda: open_log(settings),
+        leases.told,
+        lambda: tail.identities,
+    )
     report = structlog.get_logger("tail")
     tail = Tail(
         graph,

@@ -196,6 +196,8 @@ def test_subscriptions_and_identities_are_found_by_label(core: MemoryCore, graph
     assert graph.subscription("NOTE:1") is None
     identities = graph.identities()
     assert list(identities) == [A, B, C, "@person"]
+    assert graph.identities(A) == {A: identities[A]}
+    assert graph.identities(Identity("@note")) == graph.identities(Identity("NOTE:1")) == {}
     person = identities[Identity("@person")]
     assert (person.account_type, person.participation, person.display_name) == ("human", "operator_benched", "A Person")
 

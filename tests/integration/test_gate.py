@@ -40,6 +40,7 @@ from wake_bridge.ports.adapter import (
     TargetLimits,
     Wake,
 )
+from wake_bridge.ports.change_log import IdentityRow
 from wake_bridge.ports.ledger_records import PageRecord, Position
 from wake_bridge.storage.graph.change_log import SqliteGraph
 from wake_bridge.storage.ledger import LedgerStore
@@ -108,7 +109,8 @@ class Rig:
         self.recovery = RouteRecovery(
             self.ledger, self.routes, self.watch, self.current, self.clock, restored=lambda _: None
         )
-        self.queries = GraphQueries(lambda: SqliteGraph(directory / "graph.sqlite"))
+        self.known: dict[Identity, IdentityRow] | None = None
+        self.queries = GraphQueries(lambda: SqliteGraph(directory / "graph.sqlite"), known=lambda: self.known)
         self.gate = self.new_gate()
         self._rows = 0
 
@@ -409,6 +411,19 @@ def test_mail_that_turns_out_to_be_for_others_settles_without_a_byte(rig: Rig) -
 
     assert (after.state, after.outcome) == (DeliveryState.DELIVERED, Outcome.EMPTY)
     assert rig.agent.received == []
+
+
+def test_an_agent_is_judged_as_it_stands_now_and_the_others_as_they_were_read(rig: Rig) -> None:
+    """Among thousands of identities a judgement reads one: whether that takes part may have changed a moment ago."""
+    others = {Identity(f"@other{number}"): IdentityRow(Identity(f"@other{number}")) for number in range(3)}
+    rig.known = {**others, AGENT: IdentityRow(AGENT)}
+    rig.core.identity(AGENT, participationStatus="operator_benched")
+    found = asyncio.run(rig.queries.identities(AGENT))
+    assert found[AGENT].participation == "operator_benched"
+    assert found.keys() == rig.known.keys()
+    held = rig.takes(rig.arrives())
+    assert held.hold is not None
+    assert held.hold.reason is HoldReason.BENCHED
 
 
 def test_identities_that_share_a_pane_share_its_storm_guard(rig: Rig) -> None:

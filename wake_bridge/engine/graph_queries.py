@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections import ChainMap
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 from wake_bridge.domain.errors import SourceError
 from wake_bridge.domain.names import Identity, Instant, LogId
@@ -38,13 +39,16 @@ class GraphQueries:
     Args:
         open_log: opens it.
         told: answers what an identity was told of by other hosts on the same graph; None where there can be none.
+        known: every AgentIdentity as it was read last; None where nobody has.
     """
 
     def __init__(
         self,
         open_log: Callable[[], ChangeLog],
         told: Callable[[Identity, Sequence[str]], Awaitable[Mapping[str, str]]] | None = None,
+        known: Callable[[], Mapping[Identity, IdentityRow] | None] = lambda: None,
     ) -> None:
+        self._known = known
         self._told = told
         self._open_log = open_log
         self._log: ChangeLog | None = None
@@ -62,9 +66,13 @@ class GraphQueries:
         """Which of the edges still exist."""
         return await self._ask(lambda log: log.edges_present(edge_ids)) if edge_ids else set()
 
-    async def identities(self) -> Mapping[Identity, IdentityRow]:
-        """Every AgentIdentity."""
-        return await self._ask(lambda log: log.identities())
+    async def identities(self, identity: Identity) -> Mapping[Identity, IdentityRow]:
+        """Every AgentIdentity: that one as it stands now, the others as they were read last."""
+        known = self._known()
+        if known is None:
+            return await self._ask(lambda log: log.identities())
+        fresh = await self._ask(lambda log: log.identities(identity))
+        return ChainMap({**fresh}, cast("dict[Identity, IdentityRow]", known))
 
     async def node(self, node_id: str) -> Json | None:
         """Properties of one node; None if it is gone."""

@@ -182,8 +182,8 @@ class ChangeLog(Protocol):
     def subscription(self, subscription_id: str) -> Json | None:
         """Properties of one; None if it is gone."""
 
-    def identities(self) -> Mapping[Identity, IdentityRow]:
-        """Every AgentIdentity."""
+    def identities(self, only: Identity | None = None) -> Mapping[Identity, IdentityRow]:
+        """Every AgentIdentity, or that one alone."""
 
     def census(self) -> Census:
         """Tip and tasks for the start of an epoch."""

@@ -40,7 +40,7 @@ class JudgedEvents:
     surviving: tuple[WakeEvent, ...]
     closed: tuple[tuple[WakeEvent, EventStatus, str], ...] = ()
     settled: tuple[WakeEvent, ...] = ()
-    identities: dict[Identity, IdentityRow] = field(default_factory=dict)
+    identities: Mapping[Identity, IdentityRow] = field(default_factory=dict)
 
     @property
     def any_read(self) -> bool:
@@ -72,7 +72,7 @@ async def judge_events(
     present = await queries.edges_present(edges)
     left_behind = _left_behind(ledger.task_states(tasks), of_rows)
     left_behind |= _left_behind({}, [one for one in open_events if is_signed(one)])
-    identities = dict(await queries.identities())
+    identities = await queries.identities(identity)
     keys = [one.subject_key for one in open_events]
     shown = ledger.announced(identity, keys)
     told = await queries.told(identity, [one.subject_key for one in open_events if not one.again_of])

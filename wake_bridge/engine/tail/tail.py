@@ -239,6 +239,11 @@ class Tail:
         """Everyone with an active subscription, whoever serves it; None before the first look."""
         return self._matcher.book.subscribed() if self.begun.is_set() else None
 
+    @property
+    def identities(self) -> Mapping[Identity, IdentityRow] | None:
+        """Everyone the graph has a node for, as of the last look; None before the first."""
+        return self._matcher.identities if self.begun.is_set() else None
+
     def known_identities(self) -> frozenset[Identity]:
         """Everyone the graph has a node for."""
         return frozenset(self._matcher.identities)

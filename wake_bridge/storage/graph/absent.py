@@ -102,7 +102,7 @@ class NoGraph:
         """None."""
         return None
 
-    def identities(self) -> Mapping[Identity, IdentityRow]:
+    def identities(self, only: Identity | None = None) -> Mapping[Identity, IdentityRow]:  # noqa: ARG002
         """Those of the configuration."""
         return self._identities
 

@@ -213,11 +213,14 @@ class SqliteGraph:
         node = self._node(subscription_id)
         return node.properties if node and node.label == SUBSCRIPTION_LABEL and node.is_whole else None
 
-    def identities(self) -> Mapping[Identity, IdentityRow]:
+    def identities(self, only: Identity | None = None) -> Mapping[Identity, IdentityRow]:
         """See `ChangeLog.identities`."""
         self._source.refresh()
-        # '@' to just before 'A': a range of the primary key instead of a walk through all nodes
-        keys = keys_of(self._source, "SELECT rowid FROM Nodes WHERE id >= '@' AND id < 'A'")
+        if only is not None:
+            keys = keys_of(self._source, "SELECT rowid FROM Nodes WHERE id = ? AND id >= '@' AND id < 'A'", only)
+        else:
+            # '@' to just before 'A': a range of the primary key instead of a walk through all nodes
+            keys = keys_of(self._source, "SELECT rowid FROM Nodes WHERE id >= '@' AND id < 'A'")
         rows = rows_of(self._source, keys, NODES, lambda key: node_row(self._source, key))
         nodes = ((text(node_id), stored_or_none(data)) for node_id, data in rows)
         return {

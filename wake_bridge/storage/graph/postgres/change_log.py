@@ -137,15 +137,14 @@ _TASKS: Final = """
     SELECT id, (data #- '{properties,bodyText}')::text FROM wake_bridge.nodes
     WHERE is_task ORDER BY seq
 """
+# messages, and then the edges of their mail: one question sees one state
 _STATES: Final = """
-    SELECT id, jsonb_build_object('label', data -> 'label', 'properties', jsonb_build_object(
-        'from', data #> '{properties,from}', 'readAt', data #> '{properties,readAt}',
-        'archivedAt', data #> '{properties,archivedAt}'))::text
-    FROM wake_bridge.nodes WHERE id = ANY (%s)
-"""
-_MAIL_OF: Final = """
-    SELECT id, source, target, type, data::text FROM wake_bridge.edges
-    WHERE source = ANY (%s) AND type IN ('SENT_TO', 'DELIVERED_TO') ORDER BY seq
+    SELECT id, NULL AS source, NULL AS target, NULL AS type, jsonb_build_object('label', data -> 'label', 'properties',
+        jsonb_build_object('from', data #> '{properties,from}', 'readAt', data #> '{properties,readAt}',
+        'archivedAt', data #> '{properties,archivedAt}'))::text, 0 AS seq
+    FROM wake_bridge.nodes WHERE id = ANY (%(ids)s)
+    UNION ALL SELECT id, source, target, type, data::text, seq FROM wake_bridge.edges
+    WHERE source = ANY (%(ids)s) AND type IN ('SENT_TO', 'DELIVERED_TO') ORDER BY seq
 """
 _EDGES_FROM: Final = """
     SELECT id, source, target, type, data::text FROM wake_bridge.edges WHERE source = %s OR id = %s ORDER BY seq
@@ -358,11 +357,11 @@ class PostgresGraph:
         node = self._node(subscription_id)
         return node.properties if node and node.label == SUBSCRIPTION_LABEL else None
 
-    def identities(self) -> Mapping[Identity, IdentityRow]:
+    def identities(self, only: Identity | None = None) -> Mapping[Identity, IdentityRow]:
         """See `ChangeLog.identities`."""
         return {
             Identity(one): IdentityRow.from_node(one, node.properties)
-            for one, node in self._labelled(sorted(IDENTITY_LABELS))
+            for one, node in self._labelled(sorted(IDENTITY_LABELS), only)
             if one.startswith("@")
         }
 
@@ -378,10 +377,9 @@ class PostgresGraph:
 
     def mail_states(self, pairs: Sequence[tuple[str, Identity]]) -> Mapping[tuple[str, Identity], MailState]:
         """See `ChangeLog.mail_states`."""
-        ids = sorted({clean(message_id) for message_id, _ in pairs})
-        with self._base.transaction(snapshot=True):
-            messages = {row[0]: _node(row[1]) for row in self._base.rows(_STATES, (ids,))}
-            edges = edges_of(self._base.rows(_MAIL_OF, (ids,)))
+        rows = self._base.rows(_STATES, {"ids": sorted({clean(message_id) for message_id, _ in pairs})})
+        messages = {row[0]: _node(row[4]) for row in rows if row[1] is None}
+        edges = edges_of([row for row in rows if row[1] is not None])
         mail: dict[str, list[EdgeRow]] = {message_id: [] for message_id in messages}
         for edge in edges:
             mail.setdefault(edge.source, []).append(edge)
@@ -450,9 +448,10 @@ class PostgresGraph:
         rows = self._base.rows("SELECT data::text FROM wake_bridge.nodes WHERE id = %s", (clean(node_id),))
         return _node(rows[0][0]) if rows else None
 
-    def _labelled(self, labels: Sequence[str]) -> list[tuple[str, Stored]]:
-        statement = "SELECT id, data::text FROM wake_bridge.nodes WHERE label = ANY (%s) ORDER BY seq"
-        nodes = ((row[0], _node(row[1])) for row in self._base.rows(statement, (list(labels),)))
+    def _labelled(self, labels: Sequence[str], only: str | None = None) -> list[tuple[str, Stored]]:
+        where, values = (" AND id = %s", (clean(only),)) if only is not None else ("", ())
+        statement = f"SELECT id, data::text FROM wake_bridge.nodes WHERE label = ANY (%s){where} ORDER BY seq"
+        nodes = ((row[0], _node(row[1])) for row in self._base.rows(statement, (list(labels), *values)))
         return [(one, node) for one, node in nodes if node]
 
     def _letters(self, statement: str, values: dict[str, object]) -> list[tuple[str, Json, EdgeRow]]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
 from wake_bridge.engine.tail.tail import PollTimer
+from wake_bridge.storage.graph.signal import LOOKS_AGAIN
 from wake_bridge.testing import HUNG
 
 pytestmark = pytest.mark.anyio
@@ -19,6 +21,8 @@ def anyio_backend() -> str:
 
 class ScriptedSignal:
     """Hints when its script says so, at once; writes down how long each wait might have been."""
+
+    looks_again: Sequence[float] = LOOKS_AGAIN
 
     def __init__(self, *script: bool) -> None:
         self.script = list(script)

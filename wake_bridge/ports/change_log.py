@@ -248,6 +248,9 @@ class ChangeSignal(Protocol):
     Contract: only a hint. May miss changes and may fire for nothing; nothing may be gated by it.
     """
 
+    looks_again: Sequence[float]
+    """Seconds to the next look after that of a hint, and from that on: a hint may come before what it is of can be seen."""
+
     async def wait(self, timeout: float) -> bool:
         """Return True when a hint came, False after `timeout` seconds."""
 

@@ -29,9 +29,6 @@ from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
 from wake_bridge.ports.ledger_records import NewId, Position
 
-POLLS_AFTER_HINT: Final = (0.005, 0.015, 0.040)
-"""Seconds between the looks after a hint, which may come before its commit can be seen: at once, at 5, 20 and 60 ms."""
-
 DEBOUNCE: Final = 0.002
 """Seconds between a hint and its look: a flood of hints must not become a flood of looks."""
 
@@ -74,7 +71,7 @@ class PollTimer:
         """Wait until the next look is due."""
         pause = self._upcoming.pop(0) if self._upcoming else self._poll_interval
         if await self._is_hinted_within(pause):
-            self._upcoming = list(POLLS_AFTER_HINT)
+            self._upcoming = list(self._signal.looks_again)
             await asyncio.sleep(DEBOUNCE)
 
     async def close(self) -> None:

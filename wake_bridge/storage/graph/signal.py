@@ -13,7 +13,7 @@ import os
 import struct
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -21,6 +21,9 @@ from typing import Final
 from watchfiles import Change, awatch
 
 from wake_bridge.ports.change_log import ChangeSignal
+
+LOOKS_AGAIN: Final = (0.005, 0.015, 0.040)
+"""A file changes before its commit can be seen: there are looks at once, at 5, 20 and 60 ms."""
 
 RETRY_AFTER: Final = 5.0
 """Seconds until a watch that failed, or whose directory went away, is tried again."""
@@ -50,6 +53,8 @@ class InotifySignal:
         graph: the database file; its `-wal` and `-journal` lie beside it.
         report: told once, in a clause, when there can be no hints.
     """
+
+    looks_again: Sequence[float] = LOOKS_AGAIN
 
     def __init__(self, graph: Path, report: Callable[[str], None]) -> None:
         self._directory, names = _where_it_is_written(graph)
@@ -166,6 +171,8 @@ def signal_for(graph: Path, report: Callable[[str], None], *, enabled: bool) -> 
 class SilentSignal:
     """No hints: the tail looks every `poll_interval`."""
 
+    looks_again: Sequence[float] = ()
+
     async def wait(self, timeout: float) -> bool:
         """Let the time pass."""
         await asyncio.sleep(timeout)
@@ -182,6 +189,8 @@ class WatchfilesSignal:
         graph: the database file; its `-wal` and `-journal` lie beside it.
         report: told once, in a clause, when there can be no hints.
     """
+
+    looks_again: Sequence[float] = LOOKS_AGAIN
 
     def __init__(self, graph: Path, report: Callable[[str], None]) -> None:
         self._directory, self._names = _where_it_is_written(graph)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, Final, TypeVar
 
 import psycopg
 
 from wake_bridge.domain.graph_places import GraphUrl
 from wake_bridge.storage.graph.postgres.connection import CHANNEL, connect_options, explained, libpq_defaults
+from wake_bridge.storage.graph.postgres.graph import HINTED_EVERY
 
 LISTEN_AGAIN_AFTER: Final = (1.0, 5.0, 30.0)
 """Seconds until a connection that was lost is made again; the last for all further times."""
@@ -36,6 +37,9 @@ class PostgresSignal:
         place: the database.
         report: told once, in a clause, when there can be no hints.
     """
+
+    # a notice comes after its commit, and speaks for what is committed until there may be the next one
+    looks_again: Sequence[float] = (HINTED_EVERY,)
 
     def __init__(self, place: GraphUrl, report: Callable[[str], None]) -> None:
         self._place = place

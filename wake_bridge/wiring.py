@@ -30,6 +30,7 @@ from wake_bridge.engine.deliver.unknown_outcomes import UnknownOutcomes
 from wake_bridge.engine.graph_queries import GraphPresence, GraphQueries
 from wake_bridge.engine.presence.remembered_panes import RememberedPanes
 from wake_bridge.engine.presence.watch import Watch
+from wake_bridge.engine.remind.answers_elsewhere import AnswersElsewhere
 from wake_bridge.engine.remind.episodes import Episodes
 from wake_bridge.engine.remind.escalations import Escalations
 from wake_bridge.engine.remind.heartbeat import Heartbeat
@@ -95,6 +96,7 @@ class Parts:
     episodes: Episodes
     notices: Notices
     escalations: Escalations
+    elsewhere: AnswersElsewhere
     reminders: Reminders
     sessions: SessionRegistry
     handover: HookHandover
@@ -269,7 +271,8 @@ def wire(
         changed=deliverer.look_at,
         watchers=tail,
     )
-    escalations = Escalations(ledger, queries, current, tail.known_identities)
+    elsewhere = AnswersElsewhere(ledger, links, clock)
+    escalations = Escalations(ledger, queries, current, tail.known_identities, elsewhere.is_over)
     notices = Notices(
         ledger,
         human,
@@ -281,6 +284,7 @@ def wire(
         trouble=lambda: ledger.trouble,
         due=episodes.due,
         given_up=failed_turns.given_up,
+        elsewhere=links.episodes,
         is_somebody_active=episodes.is_somebody_active,
     )
     session_identity = SessionIdentity(
@@ -352,6 +356,7 @@ def wire(
         episodes=episodes,
         notices=notices,
         escalations=escalations,
+        elsewhere=elsewhere,
         reminders=Reminders(ledger, clock, new_ulid, poke=deliverer.poke),
         sessions=sessions,
         handover=handover,

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,10 +18,10 @@ import pytest
 
 from tests.namespaces import Namespaces
 from tests.programs import needs
-from wake_bridge.demo.sandbox import QUICK, DaemonProcess, Sandbox
+from wake_bridge.demo.sandbox import QUICK, DaemonProcess, Sandbox, end_process_with_us
 from wake_bridge.demo.tmux_server import PrivateTmux
 from wake_bridge.schemas.relay import DEAD_AFTER
-from wake_bridge.testing import HUNG
+from wake_bridge.testing import HUNG, set_clock
 from wake_bridge.testing.playground import AgentPane, Playground
 from wake_bridge.testing.ssh_server import SshServer, program_in, sshd_program
 
@@ -45,6 +49,15 @@ class TwoHosts:
         """How often a subject was typed."""
         return sum(subject in one for one in self.agent.fake.submits())
 
+    def asks(self, subject: str) -> Mapping[str, Any]:
+        """Send what has to be answered; answers the delivery of the far host, once its agent was told how."""
+        self.near.send("@far", subject, "--ack-within", "5m")
+        self.waits_for(subject)
+        there = self.far.waits_for_delivery(hold_reason="awaiting_ack")
+        assert f"Answer within 5 min: wake-bridge ack {there['id']} --lease 1" in self.agent.fake.submits()[-1]
+        self.near.waits_for_delivery(hold_reason="awaiting_ack", pane="devbox")
+        return there
+
     def are_one_list(self, message: str) -> None:
         """Each command shows the agent of the far host, with its host, and how to get there."""
         self.agent.fake.shows("approval")
@@ -54,6 +67,12 @@ class TwoHosts:
         assert way.startswith("ssh -t devbox 'tmux -S ")
         assert f"@far on devbox: waits for an approval: `{way}`" in self.near.run("next").stdout
         assert [(one["host"], one["way"]) for one in self.near.lines("next")] == [("devbox", way)]
+        # nothing over there has a person's ear: this host tells, once, and says how to get there
+        told = self.near.home / "told"
+        self.near.waits_for(
+            lambda: told.exists() and "on devbox waits for an approval" in told.read_text(), what="a notice"
+        )
+        assert json.loads(told.read_text())["body"].startswith(f"To do: `{way}`. For ")
         seen = self.near.ask("presence", "@far")
         assert (seen["state"], seen["host"], seen["where"]) == ("waitingOnApproval", "devbox", "far:0.0")
         # a host that does not answer in time is left out
@@ -91,7 +110,8 @@ def two_hosts_at(directory: Path, program: tuple[str, ...], server: SshServer) -
         target = f'\n[targets."@far"]\npane = "{agent.session}"\nwindow = 0\n'
         playground.sandbox.configure(f"{QUICK}attention.after = 0\n{target}")
         playground.sandbox.run("init")
-        near.configure(QUICK)
+        desk = f'channels.desk = {{kind = "command", command = ["sh", "-c", "cat >> {near.home}/told"]}}\n'
+        near.configure(f"{desk}human.notice_after = 1\n{QUICK}")
         near.run("init")
         for one in ("@me", "@far"):
             near.run("agent", "add", one)
@@ -114,7 +134,12 @@ def two_hosts(tmp_path: Path, program: tuple[str, ...], tmux_program: str) -> It
 
 def ssh_of(daemon: DaemonProcess) -> psutil.Process:
     """The ssh that a daemon keeps."""
-    return next(one for one in psutil.Process(daemon.pid).children() if one.name() == "ssh")
+    return next(iter(sshs_of(daemon)))
+
+
+def sshs_of(daemon: DaemonProcess) -> list[psutil.Process]:
+    """All of them: none while it waits to try again."""
+    return [one for one in psutil.Process(daemon.pid).children() if one.name() == "ssh"]
 
 
 def test_a_row_on_one_host_is_one_submitted_wake_in_a_pane_of_another(two_hosts: TwoHosts) -> None:
@@ -159,6 +184,35 @@ def test_a_row_on_one_host_is_one_submitted_wake_in_a_pane_of_another(two_hosts:
     assert [far.lines("hosts", "list"), near.lines("hosts", "list")] == [[], []]
 
 
+def test_a_shared_connection_that_is_there_is_used_and_none_is_left_behind(two_hosts: TwoHosts) -> None:
+    """`ControlMaster auto` in the user's own configuration makes no master of the link; one that the user has made carries it."""
+    near = two_hosts.near
+    two_hosts.far.daemon()
+    with tempfile.TemporaryDirectory(prefix="wbt-") as short:
+        control = Path(short) / "control"
+        with (near.home / ".ssh/config").open("a", encoding="utf-8") as config:
+            config.write(f"Host *\n  ControlMaster auto\n  ControlPersist 600\n  ControlPath {control}\n")
+        two_hosts.link()
+        here = near.daemon()
+        two_hosts.waits_until("up")
+        assert ssh_of(here).net_connections("inet")
+        assert not control.exists()
+
+        ssh = str(near.home / "programs/ssh")
+        master = subprocess.Popen([ssh, "-N", "-o", "ControlPersist=no", "devbox"], env=near.environment)
+        end_process_with_us(master.pid)
+        near.waits_for(control.exists, what="the connection to be shared")
+        own = ssh_of(here)
+        own.kill()
+        again = near.waits_for(lambda: next((one for one in sshs_of(here) if one != own), None), what="another ssh")
+        two_hosts.waits_until("up")
+        assert again.net_connections("inet") == []
+        here.stop()
+        assert master.poll() is None
+        master.terminate()
+        master.wait()
+
+
 def test_a_link_that_is_down_holds_its_wakes_and_nothing_is_typed_twice_when_it_is_back(two_hosts: TwoHosts) -> None:
     """Ssh is killed, sshd is gone, either daemon is killed: held with `host_away`, then told once each, with nothing done."""
     near, far = two_hosts.near, two_hosts.far
@@ -167,16 +221,27 @@ def test_a_link_that_is_down_holds_its_wakes_and_nothing_is_typed_twice_when_it_
     here = near.daemon()
     two_hosts.waits_until("up")
     near.run("subscribe", "@far", "--trigger", "SENT_TO_ME")
+    feed = near.home / "feed"
+    with feed.open("wb") as written:
+        follows = subprocess.Popen(
+            [*near.command, "activity", "--follow", "--json"], env=near.environment, cwd=near.home, stdout=written
+        )
+    end_process_with_us(follows.pid)
 
     two_hosts.server.close()
     ssh_of(here).kill()
     two_hosts.waits_until("down")
-    for command in ("panes", "activity"):
+    for command in ("panes", "activity", "next"):
         assert "note: devbox does not answer: what is there is left out" in near.run(command).stderr
-    near.send("@far", "no sshd")
+    message = near.send("@far", "no sshd")
     held = near.waits_for_delivery(target="@far", hold_reason="host_away")
     assert held["pane"] == "devbox"
     assert held["remedy"].startswith("nothing to do: wake-bridge tries devbox again by itself (ssh ended with ")
+    told = near.home / "told"
+    near.waits_for(lambda: told.exists() and "cannot be woken (host_away)" in told.read_text(), what="the notice")
+    said = "devbox, where @far lives, cannot be reached (ssh ended with "
+    for words in (("why", message), ("why", "@far"), ("status",)):
+        assert said in near.run(*words).stdout
     two_hosts.server.start()
     two_hosts.waits_for("no sshd")
 
@@ -193,14 +258,84 @@ def test_a_link_that_is_down_holds_its_wakes_and_nothing_is_typed_twice_when_it_
     near.daemon()
     two_hosts.waits_for("no daemon here")
     near.waits_for(lambda: all(one["outcome"] == "submitted" for one in near.deliveries()), what="all to be proven")
-    assert [two_hosts.arrived(one) for one in ("no sshd", "no daemon there", "no daemon here")] == [1, 1, 1]
+    sent = ("no sshd", "no daemon there", "no daemon here")
+    assert [two_hosts.arrived(one) for one in sent] == [1, 1, 1]
+
+    def delivered() -> list[str]:
+        entries = [json.loads(line) for line in feed.read_text(encoding="utf-8").splitlines()]
+        return [one["stimulus"] for one in entries if (one["host"], one["kind"]) == ("devbox", "wake.delivered")]
+
+    near.waits_for(lambda: len(delivered()) >= len(sent), what="the feed to go on")
+    follows.kill()
+    follows.wait()
+    assert [sum(subject in one for one in delivered()) for subject in sent] == [1, 1, 1]
+
+
+def test_mail_that_has_to_be_answered_is_answered_on_either_host(tmp_path: Path, tmux_program: str) -> None:  # noqa: ARG001
+    """The far agent is told its deadline and its lease, and what it answers ends the wait here: over a link that breaks, too.
+
+    What is answered here ends it there. What nobody answers passes to the person of the host with the graph alone, once.
+    """
+    slept = {side: tmp_path / side for side in ("near", "far")}
+    with (
+        SshServer(tmp_path / "sshd") as server,
+        two_hosts_at(tmp_path / "hosts", (sys.executable, *set_clock.COMMAND), server) as hosts,
+    ):
+        near, far = hosts.near, hosts.far
+        told = {"near": near.home / "told", "far": tmp_path / "told"}
+        for sandbox, side in ((near, "near"), (far, "far")):
+            slept[side].write_text("0", encoding="ascii")
+            told[side].touch()
+            sandbox.environment[set_clock.SLEPT] = str(slept[side])
+            if side == "near":
+                continue
+            channel = f'channels.desk = {{kind = "command", command = ["sh", "-c", "cat >> {told[side]}"]}}\n'
+            was = sandbox.config_file.read_text(encoding="utf-8")
+            sandbox.config_file.write_text(channel + was, encoding="utf-8")
+        far.daemon()
+        hosts.link()
+        here = near.daemon()
+        hosts.waits_until("up")
+        near.run("subscribe", "@far", "--trigger", "SENT_TO_ME")
+
+        first = hosts.asks("Which port?")
+        far.run("ack", first["id"], "--lease", str(first["lease"]))
+        near.waits_for_delivery(outcome="acknowledged", proof=3, pane="devbox")
+        far.run("ack", first["id"], "--lease", str(first["lease"]))
+
+        second = hosts.asks("Which host?")
+        near.run("ack", near.deliveries()[0]["id"])
+        far.waits_for_delivery(id=second["id"], outcome="acknowledged", proof=3)
+
+        third = hosts.asks("Which branch?")
+        hosts.server.close()
+        ssh_of(here).kill()
+        far.run("ack", third["id"], "--lease", str(third["lease"]))
+        here.kill()
+        near.daemon()
+        hosts.waits_until("down")
+        assert near.deliveries()[0]["holdReason"] == "awaiting_ack"
+        hosts.server.start()
+        near.waits_for(lambda: near.deliveries()[0]["outcome"] == "acknowledged", what="the answer to arrive")
+
+        fourth = hosts.asks("Which door?")
+        for side in ("far", "near"):
+            slept[side].write_text("310", encoding="ascii")
+        near.waits_for_delivery(outcome="escalated", pane="devbox")
+        far.waits_for_delivery(id=fourth["id"], outcome="escalated")
+        assert "no longer in force" in far.run("ack", fourth["id"], "--lease", str(fourth["lease"]), expect=7).stderr
+        assert told["far"].read_text(encoding="utf-8") == ""
+        assert told["near"].read_text(encoding="utf-8").count("did not answer within 5 min") == 1
+        # a person has it: on whichever host
+        far.run("ack", fourth["id"])
+        near.waits_for_delivery(outcome="escalated", proof=3)
+        assert near.ask("status")["notices"] == []
+        assert [len(one.deliveries()) for one in (near, far)] == [4, 4]
+        assert len(hosts.agent.fake.submits()) == 4
 
 
 def test_who_asks_the_relay_without_its_key_wakes_nobody(two_hosts: TwoHosts) -> None:
     """What is said on a terminal is refused; what is signed by another key, or for somebody who lives elsewhere, as well."""
-    import json
-    import subprocess
-
     from wake_bridge.schemas.relay import read
     from wake_bridge.testing.wake_entrance import message_wake
 

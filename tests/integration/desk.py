@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 
-from wake_bridge.domain.attention import Episode
+from wake_bridge.domain.attention import Episode, EpisodeElsewhere
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.notices import Notice
 from wake_bridge.domain.presence import PresenceState
@@ -29,6 +29,7 @@ class Desk:
     def __init__(self, office: Office) -> None:
         self.office = office
         self.heard: list[Notice] = []
+        self.elsewhere: dict[str, list[EpisodeElsewhere]] = {}
         self.dies = False
         self.begins()
 
@@ -43,6 +44,7 @@ class Desk:
             known=self.office.tail.known_identities,
             due=self.office.episodes.due,
             given_up=self.office.failed_turns.given_up,
+            elsewhere=lambda: self.elsewhere,
         )
 
     async def tell(self, notice: Notice) -> Told:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.desk import ACTIVE, AGENT, DIALOG, IDLE, OTHER, SECOND, Desk, played
-from wake_bridge.domain.attention import AttentionRules
+from wake_bridge.domain.attention import AttentionRules, EpisodeElsewhere
 from wake_bridge.domain.guards import QuietHours
 from wake_bridge.domain.names import AttentionKind, Instant
 from wake_bridge.domain.presence import PresenceState
@@ -345,3 +345,38 @@ def test_what_a_harness_says_of_itself_ends_nothing_that_its_screen_shows(
         assert [one.ending for one in desk.episodes()] == ["went on"]
 
     played(tmp_path, story, channels=("channel",))
+
+
+def test_what_no_channel_of_another_host_tells_is_told_here_once_until_it_is_over(tmp_path: Path) -> None:
+    """With the host and the command that leads there; what that host has told itself is no news, and a link that is down ends nothing."""
+
+    async def story(desk: Desk) -> None:
+        began = desk.office.clock.now()
+
+        def stands(name: str, *, is_unheard: bool = True) -> EpisodeElsewhere:
+            way = "ssh -t me@devbox 'tmux attach'\x1b[31m"
+            return EpisodeElsewhere("devbox", OTHER, name, AttentionKind.APPROVAL, began, way, is_unheard)
+
+        desk.elsewhere = {"devbox": [stands("01A", is_unheard=False)]}
+        await desk.lets_pass(30)
+        assert desk.told == []
+        desk.elsewhere = {"devbox": [stands("01A")]}
+        await desk.lets_pass(30)
+        (notice,) = desk.heard
+        assert notice.title == "wake-bridge: @other on devbox waits for an approval (approval)"
+        assert notice.body.startswith("To do: `ssh -t me@devbox 'tmux attach'\ufffd[31m`. For ")
+        desk.elsewhere = {}
+        await desk.restarts()
+        await desk.lets_pass(30)
+        desk.elsewhere = {"devbox": [stands("01A")], "attic": []}
+        await desk.lets_pass(30)
+        assert len(desk.heard) == 1
+        assert desk.office.ledger.noticed() == {"on:devbox:01A"}
+        desk.elsewhere = {"devbox": []}
+        await desk.lets_pass(30)
+        assert desk.office.ledger.noticed() == set()
+        desk.elsewhere = {"devbox": [stands("01B")]}
+        await desk.lets_pass(10)
+        assert len(desk.heard) == 2
+
+    played(tmp_path, story)

@@ -8,7 +8,8 @@ import socket
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,12 @@ from wake_bridge.answers.relay import RelayAnswers
 from wake_bridge.config.hosts import HostsFile, LinkedHost, agents_of_hosts, note_agents_of_hosts
 from wake_bridge.config.settings import load_settings
 from wake_bridge.control.server import ControlServer
+from wake_bridge.domain.attention import Episode
+from wake_bridge.domain.channels import Channel, ChannelKind, Send
 from wake_bridge.domain.errors import OperationFailed
 from wake_bridge.domain.hosts import LinkState
-from wake_bridge.domain.names import Identity
+from wake_bridge.domain.names import AttentionKind, Identity
+from wake_bridge.domain.notices import about_attention
 from wake_bridge.domain.receivers import Secret
 from wake_bridge.domain.signed_wakes import signature_of
 from wake_bridge.integrations.hosts import connection
@@ -293,6 +297,39 @@ def test_a_link_is_made_again_and_says_how_it_stands(tmp_path: Path) -> None:
             HostsFile(host.directory).let_in("laptop-1", Secret(KEY))
             await comes_true(lambda: link.state is LinkState.UP)
             assert sum(host.taken().values()) == 1
+
+    at(tmp_path, story)
+
+
+def is_shown(link: Link, episodes: list[tuple[str, bool]]) -> bool:
+    """Whether the other host tells of these episodes, each with whether it was unheard."""
+    return [(one.episode.id, one.episode.is_unheard) for one in link.agents if one.episode] == episodes
+
+
+def test_a_host_says_which_of_its_agents_need_somebody_whom_no_channel_of_its_own_has_told(tmp_path: Path) -> None:
+    """A line in a terminal over there is no channel; what waits to be sent may be heard yet; what was not to be told is not."""
+
+    async def story(host: FarHost) -> None:
+        ledger, now = host.parts.ledger, host.parts.clock.now()
+        async with link_to(host.opened) as link:
+            await comes_true(lambda: link.state is LinkState.UP)
+
+            for name, channel, is_told, is_unheard in (
+                ("01A", "human", True, True),
+                ("01B", "desk", True, False),
+                ("01C", "", False, False),
+            ):
+                host.parts.current.settings = replace(
+                    host.parts.current.settings, channels=(Channel("desk", ChannelKind.FILE),)
+                )
+                before = next(iter(ledger.open_episodes()), None)
+                begun = Episode(name, FAR, AttentionKind.APPROVAL, now, "a dialog", "pane", where="far:0.0")
+                ledger.turn_episode(before, "answered", begun, now)
+                if is_told:
+                    notice = about_attention([begun], now)
+                    send = Send(**asdict(notice), id=name, channel=channel, episodes=(name,))
+                    ledger.tell_of_episodes(notice, [name], [send], now)
+                await comes_true(partial(is_shown, link, [(name, is_unheard)] if is_told else []))
 
     at(tmp_path, story)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -102,7 +101,7 @@ class Elsewhere:
                 "what": agent.needs[0].what,
                 "where": agent.where,
                 "since": agent.needs[0].since,
-                "way": way_to(link, agent),
+                "way": link.way_to(agent),
             }
             for identity, (link, agent) in self.agents().items()
             if agent is not None and agent.needs
@@ -136,13 +135,6 @@ class Elsewhere:
         return said if isinstance(said, dict) else None
 
 
-def way_to(link: Link, agent: AgentElsewhere) -> str | None:
-    """The command that shows an agent of another host to a person here."""
-    if not agent.way:
-        return f"ssh {link.host.destination}"
-    return f"ssh -t {shlex.quote(link.host.destination)} {shlex.quote(agent.way)}"
-
-
 def _told(agent: AgentElsewhere) -> dict[str, Any]:
     return agent.model_dump(mode="json", by_alias=True)
 
@@ -159,7 +151,7 @@ def _joined(own: Mapping[str, Any] | None, agent: AgentElsewhere, host: str) -> 
         "pausedUntil": None,
         "host": host,
     }
-    del row["way"]
+    del row["way"], row["episode"]
     if own is None:
         return row
     row |= {name: own[name] for name in ("nextLook", "deliveryId", "isPaused", "pausedUntil")}

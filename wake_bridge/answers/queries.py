@@ -279,10 +279,15 @@ class Queries:
 
     async def _host_activity(self, request: Mapping[str, Any]) -> Answer:
         """What happened on the linked hosts, by host, oldest first; a host that does not answer is named in `silent`."""
-        asked = {name: request.get(name) for name in ("identity", "age", "limit")}
         after = request.get("after")
         cursors = after if isinstance(after, dict) else {}
-        said = await self._elsewhere.ask_all("relay_activity", asked, lambda host: {"after": cursors.get(host)})
+        # a host that is read on says all that came since; of one that was not read yet it is the latest
+        begins = {name: request.get(name) for name in ("age", "limit")}
+        said = await self._elsewhere.ask_all(
+            "relay_activity",
+            {"identity": request.get("identity")},
+            lambda host: {"after": cursors[host]} if host in cursors else begins,
+        )
         return {
             "hosts": {
                 host: {"entries": rows_elsewhere(one.get("entries"), ENTRY), "last": one.get("last")}

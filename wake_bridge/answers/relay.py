@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import hmac
+import json
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from wake_bridge.config.hosts import HostsFile
 from wake_bridge.control.server import Answer, Handler
-from wake_bridge.domain.delivery import Delivery
+from wake_bridge.domain.channels import ChannelKind, Send, SendOutcome
+from wake_bridge.domain.delivery import Delivery, Proof, was_called
+from wake_bridge.domain.errors import OperationFailed
+from wake_bridge.domain.events import MessageDetail
+from wake_bridge.domain.hosts import AnswerState, MailThere
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant, parse_instant
 from wake_bridge.domain.reasons import held_because
 from wake_bridge.domain.signed_wakes import REMEMBERED, signature_of, subject_key_of
 from wake_bridge.engine.explain.overview import overview
 from wake_bridge.engine.tail.entrance import AGAIN, RequestRefused, accepted, incoming
 from wake_bridge.ports.adapter import PersonGuide
-from wake_bridge.records import activity_record, delivery_record, overview_record
+from wake_bridge.records import activity_record, delivery_record, overview_record, time_or_none
+from wake_bridge.schemas.hosts import mail_from
 from wake_bridge.wiring import Parts
 
 MOST_ENTRIES: Final = 200
@@ -25,6 +32,12 @@ MOST_ENTRIES: Final = 200
 
 MOST_LOOKED_THROUGH: Final = 200
 """Deliveries of an identity, from the newest on, among which those of a message are looked for."""
+
+MOST_SENDS: Final = 200
+"""The latest messages among which those about episodes are looked for."""
+
+MOST_ASKED: Final = 100
+"""Messages of which one question asks, or one word tells, at most."""
 
 _NOT_LET_IN: Final = "this host takes no wakes of {link}: run `wake-bridge hosts add` again on the other host"
 
@@ -49,6 +62,8 @@ class RelayAnswers:
             "relay_state": self._state,
             "relay_wake": self._wake,
             "relay_activity": self._activity,
+            "relay_answered": self._answered,
+            "relay_answers": self._answers,
             "relay_outcome": self._outcome,
             "relay_panes": self._panes,
         }
@@ -73,10 +88,37 @@ class RelayAnswers:
             parts.clock.now(),
             settings.notice_after_ms,
         )
+        episodes = self._episodes()
         agents = [
-            overview_record(row) | {"way": self._way_to(row.identity)} for row in rows if row.identity in residents
+            overview_record(row) | {"way": self._way_to(row.identity), "episode": episodes.get(row.identity)}
+            for row in rows
+            if row.identity in residents
         ]
         return {"trouble": "", "agents": agents}
+
+    def _episodes(self) -> dict[Identity, dict[str, Any]]:
+        """The episodes that last, of those that a person was to be told of; unheard is what no channel here takes.
+
+        A line in a tmux client of this host is no channel: whoever links hosts may not be looking there.
+        """
+        told = [one for one in self._parts.ledger.open_episodes() if one.told_at is not None]
+        sends = self._parts.ledger.sends(MOST_SENDS) if told else []
+        found = {}
+        for episode in told:
+            about = [one for one in sends if episode.id in one.episodes]
+            found[episode.identity] = {
+                "id": episode.id,
+                "kind": episode.kind,
+                "since": time_or_none(episode.began_at),
+                "isUnheard": bool(about) and not any(map(self._may_be_heard, about)),
+            }
+        return found
+
+    def _may_be_heard(self, send: Send) -> bool:
+        channel = self._parts.notices.outbox.channel_of(send.channel)
+        if channel is None or channel.kind is ChannelKind.TMUX:
+            return False
+        return send.outcome is SendOutcome.SENT or (send.outcome is None and not send.attempts)
 
     def _way_to(self, identity: Identity) -> str | None:
         """The command that shows the agent to a person on this host."""
@@ -90,13 +132,13 @@ class RelayAnswers:
         """Take a signed wake in; what is answered with a 2xx is on disk."""
         link, body = str(request.get("link", "")), str(request.get("body", "")).encode("utf-8", "replace")
         try:
-            return await self._taken(link, body, str(request.get("signature", "")))
+            self._require_signature(link, body, str(request.get("signature", "")))
+            return await self._taken(link, body)
         except RequestRefused as refused:
             return {"status": refused.status, "why": refused.error, "field": refused.field or None}
 
-    async def _taken(self, link: str, body: bytes, signature: str) -> Answer:
+    async def _taken(self, link: str, body: bytes) -> Answer:
         parts = self._parts
-        self._require_signature(link, body, signature)
         wake = incoming(body)
         emitted_at = parse_instant(wake.emitted_at)
         if emitted_at is None or emitted_at < parts.clock.wall() - REMEMBERED:
@@ -107,7 +149,7 @@ class RelayAnswers:
         if identity not in parts.residents() and not parts.ledger.knows_emission(link, wake.event_id):
             raise RequestRefused(404, f"{identity} does not live on this host", "agentIdentity")
         parts.tail.serve_signed(link, identity)
-        taken = await accepted(wake, body, link, lambda _: True, parts.signed.take)
+        taken = await accepted(wake, body, link, lambda _: True, partial(parts.signed.take, is_followed=True))
         return {"status": taken.status, "eventId": taken.event_id}
 
     def _require_signature(self, link: str, body: bytes, signature: str) -> None:
@@ -117,6 +159,50 @@ class RelayAnswers:
         made = signature_of(key.reveal(), body) if key else ""
         if not made or not hmac.compare_digest(made.encode(), signature.encode("utf-8", "replace")):
             raise RequestRefused(401, _NOT_LET_IN.format(link=link) if key is None else "the signature is not valid")
+
+    # -- answers ---------------------------------------------------------------------------------------------------
+
+    async def _answers(self, request: Mapping[str, Any]) -> Answer:
+        """How the mail stands of which that link wants an answer, in the order in which it is asked for."""
+        link, now = str(request.get("link", "")), self._parts.clock.now()
+        asked = mail_from(request.get("asked"))[:MOST_ASKED]
+        return {"answers": [self._answer(self._asked_by(link, one), now) for one in asked]}
+
+    async def _answered(self, request: Mapping[str, Any]) -> Answer:
+        """Take in what was answered on that link's host: nobody is woken for it here any more, and nobody owes an answer."""
+        link, body = str(request.get("link", "")), str(request.get("body", "")).encode("utf-8", "replace")
+        try:
+            self._require_signature(link, body, str(request.get("signature", "")))
+            told = json.loads(body)
+        except RequestRefused as refused:
+            raise OperationFailed(refused.error, link) from refused
+        parts, now = self._parts, self._parts.clock.now()
+        for one in mail_from(told.get("answered") if isinstance(told, dict) else None)[:MOST_ASKED]:
+            delivery = self._asked_by(link, one)
+            if delivery is not None and delivery.proof < Proof.ACKNOWLEDGED:
+                parts.ledger.answer(delivery.id, None, f"the host of {link}", now)
+                parts.deliverer.look_at(delivery.identity)
+        return {"ok": True}
+
+    def _asked_by(self, link: str, mail: MailThere) -> Delivery | None:
+        """The latest wake that told of a message to which that link wants an answer; of no other link, and nobody else."""
+        ledger = self._parts.ledger
+        key = subject_key_of(link, mail.message_id)
+        for event in ledger.find_events(subject_key=key) if mail.message_id else ():
+            is_theirs = isinstance(event.detail, MessageDetail) and event.detail.answers_to == link
+            if is_theirs and event.subject_key == key and event.identity == mail.identity and event.ack_within:
+                return max(ledger.deliveries_with(event.id), key=lambda one: one.id, default=None)
+        return None
+
+    def _answer(self, delivery: Delivery | None, now: Instant) -> Answer:
+        if delivery is None:
+            return {"state": AnswerState.UNASKED}
+        is_called = was_called(self._parts.ledger.journal_of(delivery.id))
+        if delivery.proof >= Proof.ACKNOWLEDGED:
+            return {"state": AnswerState.ANSWERED, "isLate": delivery.escalated_at is not None}
+        if delivery.state.is_terminal or delivery.escalated_at is not None:
+            return {"state": AnswerState.OVER, "isCalled": is_called}
+        return {"state": AnswerState.OPEN, "left": max(0, (delivery.ack_by or now) - now)}
 
     # -- what is asked -------------------------------------------------------------------------------------------
 

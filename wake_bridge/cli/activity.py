@@ -87,6 +87,8 @@ class FeedsElsewhere:
     def __init__(self, run: CommandContext, identity: str) -> None:
         self._run = run
         self._identity = identity
+        self._age: int | None = None
+        self._limit: int | None = None
         self._cursors: dict[str, int] = {}
         self._silent: Sequence[str] = ()
 
@@ -94,21 +96,29 @@ class FeedsElsewhere:
         """The latest entries of all of them, of the last `age` milliseconds; says which do not answer."""
         from wake_bridge.cli.panes import LEFT_OUT, silences_of
 
-        found = self._read(age=age, limit=limit)
+        self._age, self._limit = age, limit
+        found = self._read()
         for silence in silences_of([(host, LEFT_OUT) for host in self._silent]):
             self._run.console.warn(silence)
         return found
 
     def fresh(self) -> list[Line]:
         """What came since the last reading; of a host that did not answer then it comes once it does."""
-        return self._read(after=self._cursors) if self._cursors or self._silent else []
+        return self._read() if self._cursors or self._silent else []
 
-    def _read(self, **request: Any) -> list[Line]:
+    def _read(self) -> list[Line]:
         from wake_bridge.control.client import ask
         from wake_bridge.domain.errors import NotRunning, OperationFailed
 
         try:
-            told = ask(self._run.places.state_dir, "host_activity", identity=self._identity, **request)
+            told = ask(
+                self._run.places.state_dir,
+                "host_activity",
+                identity=self._identity,
+                after=self._cursors,
+                age=self._age,
+                limit=self._limit,
+            )
             self._silent = told["silent"]
         except (NotRunning, OperationFailed, KeyError):
             return []

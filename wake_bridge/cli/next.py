@@ -55,13 +55,17 @@ def next_agent(run: CommandContext, back: bool, client: str) -> None:
 
 def _elsewhere(run: CommandContext) -> Sequence[Mapping[str, Any]]:
     """The agents of linked hosts that need a person, the longest need first, as the daemon knows them."""
+    from wake_bridge.cli.panes import LEFT_OUT, silences_of
     from wake_bridge.control.client import ask
     from wake_bridge.domain.errors import NotRunning, OperationFailed
 
     try:
-        needing = ask(run.places.state_dir, "hosts")["needing"]
+        told = ask(run.places.state_dir, "hosts")
+        needing, links = told["needing"], told["hosts"]
     except (NotRunning, OperationFailed, KeyError):
         return ()
+    for silence in silences_of([(one["host"], LEFT_OUT) for one in links if one["state"] != "up"]):
+        run.console.warn(silence)
     return sorted(needing, key=lambda one: str(one["since"]))
 
 

@@ -266,6 +266,7 @@ class Daemon:
             web.start()
             jobs["http"] = web.run
             jobs["hosts"] = parts.links.run
+            jobs["answers"] = parts.elsewhere.run
         if parts.leases.are_shared:
             jobs["leases"] = self._leases
         try:

@@ -101,6 +101,32 @@ class Episode:
 
 
 @dataclass(frozen=True, slots=True)
+class EpisodeElsewhere:
+    """An episode of an agent on another host, of which its person was to be told there.
+
+    `way` is the command that leads to it; `is_unheard`: no channel of that host has taken it.
+    """
+
+    host: str
+    identity: Identity
+    id: str
+    kind: AttentionKind
+    began_at: Instant
+    way: str
+    is_unheard: bool
+
+    @property
+    def subject(self) -> str:
+        """By what its notice is known."""
+        return f"{about_host(self.host)}{self.id}"
+
+
+def about_host(host: str = "") -> str:
+    """How the subjects of notices begin that are about episodes of a host, or of any host."""
+    return f"on:{host}:" if host else "on:"
+
+
+@dataclass(frozen=True, slots=True)
 class Standing:
     """What one look says: the kind, None where the agent stands at nothing; `is_certain` unless the look could not tell.
 

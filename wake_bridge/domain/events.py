@@ -58,7 +58,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class MessageDetail:
-    """A message arrived."""
+    """A message arrived. `answers_to` is the link of the host that keeps its deadline; empty where this one does, or there is none."""
 
     message_id: str
     subject: str
@@ -66,6 +66,7 @@ class MessageDetail:
     thread: str
     from_human: bool = False
     broadcast: bool = False
+    answers_to: str = ""
 
 
 @dataclass(frozen=True, slots=True)

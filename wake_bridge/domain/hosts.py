@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from wake_bridge.domain.names import Identity
+from wake_bridge.domain.receivers import receiver_of_key
 from wake_bridge.domain.values import dataclass
+
+if TYPE_CHECKING:
+    from wake_bridge.domain.delivery import Delivery
 
 RECONNECT: Final = (1_000, 2_000, 4_000, 8_000, 15_000, 30_000, 60_000)
 """Milliseconds to each further try of a link that is down; the last one goes on."""
@@ -52,3 +56,43 @@ class HostDirectory:
 
     host_of: Callable[[Identity], str] = lambda _: ""
     is_known: Callable[[str], bool] = lambda _: False
+
+
+class AnswerState(StrEnum):
+    """How mail stands that has to be answered on another host.
+
+    `OVER`: nobody answered in time, or the agent passed it to a person. `UNASKED`: nobody over there was told to answer.
+    """
+
+    OPEN = "open"
+    ANSWERED = "answered"
+    OVER = "over"
+    UNASKED = "unasked"
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerThere:
+    """What another host says of mail that has to be answered.
+
+    `left` are the milliseconds until its deadline there, while it is open. `is_late`: a person answered, after the deadline.
+    `is_called`: the agent passed it to a person.
+    """
+
+    state: AnswerState
+    left: int = 0
+    is_late: bool = False
+    is_called: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MailThere:
+    """A message, and who was woken for it on another host."""
+
+    identity: Identity
+    message_id: str
+
+
+def host_of_delivery(delivery: Delivery) -> str:
+    """The host that a wake was handed to, or is being handed to; empty for one of this host."""
+    receiver = receiver_of_key(delivery.pane_key)
+    return receiver.host if receiver is not None else ""

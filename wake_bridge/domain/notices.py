@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from typing import Final
 
-from wake_bridge.domain.attention import Episode
+from wake_bridge.domain.attention import Episode, EpisodeElsewhere
 from wake_bridge.domain.causes import HoldReason, Tell
 from wake_bridge.domain.delivery import Delivery, Hold, Outcome
 from wake_bridge.domain.digest import grouped, lasting, phrase
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import AttentionKind, Identity, Instant
 from wake_bridge.domain.nudges import is_our_pulse
-from wake_bridge.domain.text import harmless, name
+from wake_bridge.domain.text import harmless, name, without_controls
 from wake_bridge.domain.values import dataclass
 
 NO_ROUTES: Final = "no_active_routes"
@@ -209,6 +209,22 @@ def about_attention(episodes: Sequence[Episode], now: Instant, resets: str = "")
         identity=first.identity if len(episodes) == 1 else "",
         where=harmless(first.where) if len(episodes) == 1 else "",
         whose=whose,
+    )
+
+
+def about_attention_elsewhere(one: EpisodeElsewhere, now: Instant) -> Notice:
+    """The notice that an agent on another host stands at something; it quotes no screen."""
+    says = standing_at(one.kind)
+    # a command is copied as it stands, so its @ stays what it is
+    way = " ".join(without_controls(one.way).split())
+    return Notice(
+        subject=one.subject,
+        reason=one.kind,
+        title=f"wake-bridge: {name(one.identity, known=True)} on {harmless(one.host)} {says} ({one.kind})",
+        body=f"To do: `{way}`. For {lasting(max(0, now - one.began_at))}",
+        since=one.began_at,
+        identity=one.identity,
+        where=harmless(one.host),
     )
 
 

@@ -6,8 +6,10 @@ there: the same bytes may be handed over again, and count once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
+from wake_bridge.domain.hosts import AnswerThere, MailThere
 from wake_bridge.domain.values import dataclass
 
 
@@ -35,6 +37,25 @@ class HostLinks(Protocol):
 
     async def hand_over(self, host: str, envelope: str) -> HostReply:
         """Sign an envelope with the key of the link and hand it over. Raises `NotSentThere` or `UnansweredThere`."""
+
+
+class HostAnswers(Protocol):
+    """Mail that has to be answered on other hosts; see the module's contract."""
+
+    def hosts_up(self) -> Sequence[str]:
+        """The hosts whose daemons can be asked now."""
+
+    async def answers(self, host: str, asked: Sequence[MailThere]) -> Sequence[AnswerThere]:
+        """What became on a host of mail that has to be answered, in the order in which it was asked for.
+
+        A release that does not know the question says `UNASKED` of all. Raises `NotSentThere` or `UnansweredThere`.
+        """
+
+    async def tell_answered(self, host: str, answered: Sequence[MailThere]) -> None:
+        """Tell a host what was answered here, signed as its wakes are; twice is as once.
+
+        Raises `NotSentThere` or `UnansweredThere`.
+        """
 
 
 @runtime_checkable

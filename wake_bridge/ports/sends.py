@@ -131,6 +131,9 @@ class EscalationStore(Protocol):
         Raises `IllegalTransition` where a person asks and it has ended, or is theirs already.
         """
 
+    def put_off(self, delivery: Delivery, by: Instant, why: str, now: Instant) -> Delivery:
+        """Another deadline for a wake that awaits its answer, earlier or later. Raises `StaleLease` where it awaits none any more."""
+
     def passed_on(
         self, identity: Identity, since: Instant, *, is_untold: bool = False
     ) -> list[tuple[Delivery, list[WakeEvent]]]:

@@ -29,7 +29,10 @@ class EnvelopePart(BaseModel):
 
 
 class SentToMe(EnvelopePart):
-    """`wake/sent_to_me`: a message arrived. `bodyText` only where the target asked for bodies and allows the sender."""
+    """`wake/sent_to_me`: a message arrived. `bodyText` only where the target asked for bodies and allows the sender.
+
+    `ackWithin` are the seconds in which it has to be answered; told to a linked host alone, which hands the answer back.
+    """
 
     message_id: str
     sender: str = Field(alias="from")
@@ -39,6 +42,7 @@ class SentToMe(EnvelopePart):
     is_reply_to: str | None
     is_broadcast: bool
     body_text: str | None = None
+    ack_within: Annotated[int, Field(ge=1)] | None = None
 
 
 class TaskStateChanged(EnvelopePart):
@@ -165,16 +169,19 @@ Envelope = Annotated[
 
 def written(envelope: Envelope) -> str:
     """The envelope as it is sent and signed: one line, the same bytes whenever it is written."""
-    # a body that may not leave is no field at all
     fields = envelope.model_dump(mode="json", by_alias=True)
-    return json.dumps(_without_absent_bodies(fields), ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(_without_absent(fields), ensure_ascii=False, separators=(",", ":"))
 
 
-def _without_absent_bodies(value: Any) -> Any:
+_ABSENT: Final = frozenset({"bodyText", "ackWithin"})
+"""Fields that are left out where they have no value: a body that may not leave, an answer that nobody waits for."""
+
+
+def _without_absent(value: Any) -> Any:
     if isinstance(value, dict):
-        kept = {name: _without_absent_bodies(one) for name, one in value.items()}
-        return {name: one for name, one in kept.items() if not (name == "bodyText" and one is None)}
-    return [_without_absent_bodies(one) for one in value] if isinstance(value, list) else value
+        kept = {name: _without_absent(one) for name, one in value.items()}
+        return {name: one for name, one in kept.items() if not (name in _ABSENT and one is None)}
+    return [_without_absent(one) for one in value] if isinstance(value, list) else value
 
 
 SCHEMAS: Final[Mapping[str, Any]] = {"envelope.schema.json": Envelope, "inbox-item.schema.json": InboxItem}

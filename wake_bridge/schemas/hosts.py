@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from wake_bridge.domain.names import IDENTITY_PATTERN, parse_instant
+from wake_bridge.domain.hosts import AnswerState, AnswerThere, MailThere
+from wake_bridge.domain.names import IDENTITY_PATTERN, AttentionKind, Identity, parse_instant
 
 _LONGEST: Final = 500
 
@@ -44,6 +46,22 @@ class NeedElsewhere(_Told):
     since: Time = None
 
 
+class EpisodeTold(_Told):
+    """What an agent stands at over there and its person was to be told of; unheard where no channel there took it."""
+
+    id: Annotated[str, Field(pattern=r"^[0-9A-Za-z]{1,64}$")]
+    kind: AttentionKind
+    since: Time = None
+    is_unheard: bool = False
+
+
+def _episode(value: object) -> object:
+    """None for what a later release may tell, and this one cannot read."""
+    with suppress(ValidationError):
+        return EpisodeTold.model_validate(value)
+    return None
+
+
 class BudgetElsewhere(BaseModel):
     """The wakes that count against the limits over there."""
 
@@ -74,6 +92,7 @@ class AgentElsewhere(_Told):
     attention: Text = None
     needs: tuple[NeedElsewhere, ...] = ()
     way: Text = None
+    episode: Annotated[EpisodeTold | None, BeforeValidator(_episode)] = None
 
 
 def agents_elsewhere(told: object) -> tuple[AgentElsewhere, ...]:
@@ -91,6 +110,48 @@ def _read(one: Any) -> AgentElsewhere | None:
         return AgentElsewhere.model_validate(one)
     except ValidationError:
         return None
+
+
+class AnswerElsewhere(_Told):
+    """How one message stands over there; a state that a later release may know is none that ends anything here."""
+
+    state: Annotated[AnswerState, BeforeValidator(lambda value: value if value in _STATES else AnswerState.OPEN)]
+    left: Count = 0
+    is_late: bool = False
+    is_called: bool = False
+
+
+_STATES: Final = frozenset(AnswerState)
+
+
+def mail_elsewhere(mail: Iterable[MailThere]) -> list[dict[str, str]]:
+    """As it is asked for, and told."""
+    return [{"agentIdentity": one.identity, "messageId": one.message_id} for one in mail]
+
+
+def mail_from(told: object) -> list[MailThere]:
+    """As the other host has written it; what is none stands for nobody's mail."""
+    return [
+        MailThere(Identity(str(one.get("agentIdentity", ""))), str(one.get("messageId", "")))
+        if isinstance(one, dict)
+        else MailThere(Identity(""), "")
+        for one in (told if isinstance(told, list) else ())
+    ]
+
+
+def answers_elsewhere(said: object, count: int) -> list[AnswerThere]:
+    """What was said of so many messages, in their order; what cannot be read is open still."""
+    answers = said.get("answers") if isinstance(said, dict) else None
+    found = [_answer(one) for one in answers] if isinstance(answers, list) else []
+    return [*found, *[AnswerThere(AnswerState.OPEN)] * count][:count]
+
+
+def _answer(one: Any) -> AnswerThere:
+    try:
+        read = AnswerElsewhere.model_validate(one)
+    except ValidationError:
+        return AnswerThere(AnswerState.OPEN)
+    return AnswerThere(read.state, read.left, read.is_late, read.is_called)
 
 
 def rows_elsewhere(rows: object, names: Iterable[str]) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Dis
 from pydantic import ValidationError as _ValidationError
 from pydantic.alias_generators import to_camel
 
+from wake_bridge.domain.messages import LONGEST_ACK, seconds_from
 from wake_bridge.domain.names import IDENTITY_PATTERN, parse_instant
 from wake_bridge.schemas.envelope import SCHEMA_VERSION
 
@@ -24,6 +25,11 @@ def _instant(text: str) -> str:
 
 def _priority(value: object) -> object:
     return value if value in _PRIORITIES else "normal"
+
+
+def _seconds_to_answer(value: object) -> object:
+    # what is no such time asks for no answer: the wake counts all the same
+    return seconds_from(value, LONGEST_ACK) or None
 
 
 def _text(value: object) -> object:
@@ -44,7 +50,7 @@ class IncomingPart(BaseModel):
 
 
 class IncomingMessage(IncomingPart):
-    """A message arrived. `sentAt` is upstream's."""
+    """A message arrived. `sentAt` is upstream's; `ackWithin` a linked host's, which follows the answer."""
 
     message_id: Id
     sender: Annotated[Text, Field(alias="from")] = ""
@@ -53,6 +59,7 @@ class IncomingMessage(IncomingPart):
     is_reply_to: Id | None = None
     is_broadcast: bool = False
     sent_at: Time | None = None
+    ack_within: Annotated[int | None, BeforeValidator(_seconds_to_answer)] = None
 
 
 class IncomingTask(IncomingPart):

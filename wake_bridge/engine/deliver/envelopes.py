@@ -18,7 +18,7 @@ from wake_bridge.domain.events import (
     WakeEvent,
 )
 from wake_bridge.domain.messages import message_from
-from wake_bridge.domain.names import EventKind, Identity, Instant
+from wake_bridge.domain.names import SECOND, EventKind, Identity, Instant
 from wake_bridge.domain.text import harmless
 from wake_bridge.engine.graph_queries import GraphQueries
 from wake_bridge.schemas.envelope import (
@@ -51,6 +51,7 @@ async def envelope_of(
     text: str,
     now: Instant,
     bodies: Mapping[str, str],
+    to_host: bool = False,
 ) -> Envelope:
     """The envelope of one emission; of several events a digest with the newest of them. Raises `SourceError`.
 
@@ -63,9 +64,10 @@ async def envelope_of(
         text: the digest as an agent would be shown it.
         now: the moment of writing.
         bodies: the message bodies that may leave, by message id.
+        to_host: it goes to a linked host, which is told in which time a message has to be answered.
     """
     shown = sorted(events, key=lambda one: (one.epoch, one.log_id))[-MOST_EVENTS:]
-    payloads = [await _payload(queries, one, bodies) for one in shown]
+    payloads = [await _payload(queries, one, bodies, to_host=to_host) for one in shown]
     says = {
         "event_id": event_id,
         "log_id": max(one.log_id for one in events),
@@ -116,7 +118,7 @@ _TYPES: Mapping[type[Payload], str] = {
 }
 
 
-async def _payload(queries: GraphQueries, event: WakeEvent, bodies: Mapping[str, str]) -> Payload:
+async def _payload(queries: GraphQueries, event: WakeEvent, bodies: Mapping[str, str], *, to_host: bool) -> Payload:
     match event.detail:
         case MessageDetail() as mail:
             read = message_from(mail.message_id, await queries.node(mail.message_id) or {})
@@ -130,6 +132,7 @@ async def _payload(queries: GraphQueries, event: WakeEvent, bodies: Mapping[str,
                 is_reply_to=message.in_reply_to if message else None,
                 is_broadcast=mail.broadcast,
                 body_text=bodies.get(mail.message_id),
+                ack_within=-(-event.ack_within // SECOND) or None if to_host else None,
             )
         case TaskDetail() as task:
             return TaskStateChanged(

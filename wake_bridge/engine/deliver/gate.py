@@ -440,6 +440,7 @@ class Gate:
             text=text,
             now=self._clock.wall(),
             bodies=await bodies_of(self._queries, events, allowed),
+            to_host=bool(receiver.host),
         )
         return written(envelope)
 

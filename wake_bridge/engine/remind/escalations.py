@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Awaitable, Callable, Container, Sequence
 from typing import Final
 
 import structlog
@@ -11,7 +11,7 @@ from wake_bridge.domain.channels import SendOutcome, beside, by_default, told_of
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Outcome, Proof, was_called
 from wake_bridge.domain.errors import IllegalTransition, SourceError, StaleLease
 from wake_bridge.domain.escalation import Way, axes_of, escalation_messages, way_of
-from wake_bridge.domain.events import ItemDetail, WakeEvent
+from wake_bridge.domain.events import ItemDetail, MessageDetail, WakeEvent
 from wake_bridge.domain.names import MINUTE, Identity, Instant
 from wake_bridge.domain.notices import ESCALATED, about_escalation
 from wake_bridge.domain.sessions import Session
@@ -33,15 +33,23 @@ class Escalations:
 
     Args:
         known: the identities of the graph.
+        is_over: whether nobody can have answered any more, of a wake whose own time is over: another host may have it. None
+            where this host has them all.
     """
 
     def __init__(
-        self, ledger: Ledger, queries: GraphQueries, current: Current, known: Callable[[], Container[Identity]]
+        self,
+        ledger: Ledger,
+        queries: GraphQueries,
+        current: Current,
+        known: Callable[[], Container[Identity]],
+        is_over: Callable[[Delivery, Instant], Awaitable[bool]] | None = None,
     ) -> None:
         self._ledger = ledger
         self._queries = queries
         self._current = current
         self._known = known
+        self._is_over = is_over
         self._log = structlog.get_logger("notices")
 
     async def tick(self, now: Instant) -> None:
@@ -62,6 +70,8 @@ class Escalations:
             if now < (delivery.ack_by or now) + WAITS_FOR_GRAPH:
                 return
             judged = JudgedEvents(tuple(events))
+        if judged.unanswered and self._is_over is not None and not await self._is_over(delivery, now):
+            return
         if judged.unanswered:
             self._escalate(delivery, judged.unanswered, now)
         else:
@@ -84,8 +94,15 @@ class Escalations:
         notice = about_escalation(delivery, events, now, self._known(), is_called=is_called)
         default = by_default(settings.channels) or settings.human
         sends = escalation_messages(notice, settings.escalation, settings.channels, default, now)
+        if _answers_to(events):
+            # the host that wants the answer tells its person
+            sends = []
         session = self._session_of(events[0])
-        if session is not None and way_of(axes_of(events[0]).escalated(), has_session=True) is Way.CONVERSATION:
+        if (
+            sends
+            and session is not None
+            and way_of(axes_of(events[0]).escalated(), has_session=True) is Way.CONVERSATION
+        ):
             sends = [beside(sends[0], session)]
         after = self._ledger.escalate(delivery, notice, sends, now)
         self._log.warning(
@@ -93,7 +110,7 @@ class Escalations:
             delivery=delivery.id,
             agent=delivery.identity,
             reason=delivery.hold.reason if delivery.hold else None,
-            channel=sends[0].channel,
+            channel=sends[0].channel if sends else _answers_to(events),
             lease=after.owner_lease,
         )
 
@@ -104,7 +121,9 @@ class Escalations:
 
     def _conclude(self, delivery: Delivery, now: Instant) -> None:
         sends = [one for one in self._ledger.sends_about(delivery.id) if one.reason == ESCALATED]
-        is_told = any(one.outcome is SendOutcome.SENT for one in sends)
+        is_told = any(one.outcome is SendOutcome.SENT for one in sends) or bool(
+            not sends and _answers_to(self._ledger.events_of(delivery.id))
+        )
         if not is_told and any(one.outcome is None for one in sends):
             return
         why_not = "" if is_told else "; ".join(dict.fromkeys(f"{one.channel}: {told_of(one)}" for one in sends))
@@ -120,3 +139,8 @@ class Escalations:
             outcome=after.outcome,
             reason=why_not or None,
         )
+
+
+def _answers_to(events: Sequence[WakeEvent]) -> str:
+    """The link of the host that wants the answer; empty where this one does."""
+    return next((one.detail.answers_to for one in events if isinstance(one.detail, MessageDetail)), "")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Final
 
 import structlog
 
-from wake_bridge.domain.attention import Episode, is_same_fact, stands_first
-from wake_bridge.domain.channels import Channel, messages_of, near_message
+from wake_bridge.domain.attention import Episode, EpisodeElsewhere, about_host, is_same_fact, stands_first
+from wake_bridge.domain.channels import Channel, Send, messages_of, near_message
 from wake_bridge.domain.delivery import Delivery, Hold, Outcome, held_since
 from wake_bridge.domain.names import DAY, AttentionKind, Identity, Instant
 from wake_bridge.domain.notices import (
@@ -16,6 +16,7 @@ from wake_bridge.domain.notices import (
     WHO_LIVES_WHERE,
     Notice,
     about_attention,
+    about_attention_elsewhere,
     about_end,
     about_failed_turns,
     about_hold,
@@ -54,6 +55,7 @@ class Notices:
         trouble: why nothing can be written down now, empty if it can.
         due: the episodes in which an agent needs a person, and that are to be told now.
         given_up: the wakes whose turns failed again and again, and whose mail is unread.
+        elsewhere: what agents on other hosts stand at, by the hosts that can say so now.
         is_somebody_active: whether a client had a key in the last minute.
     """
 
@@ -70,6 +72,7 @@ class Notices:
         trouble: Callable[[], str] = str,
         due: Callable[[Instant], Sequence[Episode]] = lambda _: (),
         given_up: Callable[[], Sequence[Delivery]] = lambda: (),
+        elsewhere: Callable[[], Mapping[str, Sequence[EpisodeElsewhere]]] = dict,
         is_somebody_active: Callable[[], bool] = lambda: False,
     ) -> None:
         self._ledger = ledger
@@ -82,6 +85,7 @@ class Notices:
         self._trouble = trouble
         self._due = due
         self._given_up = given_up
+        self._elsewhere = elsewhere
         self._told_trouble = False
         self._silent_since: Instant | None = None
         self._log = structlog.get_logger("notices")
@@ -102,6 +106,7 @@ class Notices:
 
     def _decide(self, routes: Sequence[Notice], now: Instant) -> None:
         self._tell_of_episodes(now)
+        self._tell_of_elsewhere(now)
         for notice in (*self._about_deliveries(now), *routes):
             if self._ledger.give_notice(notice, now, messages_of(notice, self._channels, now, far_at=now)):
                 self._report(notice)
@@ -123,13 +128,30 @@ class Notices:
                 alike.append(episode)
         for alike in due:
             notice = about_attention(alike, now, self._clock_time(alike[0].resets_at))
-            ids, waits = [one.id for one in alike], stands_first(alike[0].kind)
-            later = Instant(alike[0].began_at + self._current.settings.later_ms)
-            sends = messages_of(
-                notice, self._channels, now, far_at=max(now, later) if waits else now, is_patient=waits, episodes=ids
-            )
-            self._ledger.tell_of_episodes(notice, ids, sends, now)
+            ids = [one.id for one in alike]
+            self._ledger.tell_of_episodes(notice, ids, self._messages(notice, alike[0], ids, now), now)
             self._report(notice)
+
+    def _tell_of_elsewhere(self, now: Instant) -> None:
+        """Tell what no channel of another host has told, once; forget what is over there."""
+        found = self._elsewhere()
+        standing = {one.subject for host in found for one in found[host]}
+        for subject in self._ledger.noticed() - standing if found else ():
+            if subject.startswith(tuple(map(about_host, found))):
+                self._ledger.withdraw_notice(subject)
+        for one in (one for host in found for one in found[host] if one.is_unheard):
+            notice = about_attention_elsewhere(one, now)
+            if self._ledger.give_notice(notice, now, self._messages(notice, one, [one.subject], now)):
+                self._report(notice)
+
+    def _messages(
+        self, notice: Notice, first: Episode | EpisodeElsewhere, ids: Sequence[str], now: Instant
+    ) -> list[Send]:
+        """The messages about episodes: who is away hears later of what a person at hand may answer first."""
+        waits = stands_first(first.kind)
+        later = Instant(first.began_at + self._current.settings.later_ms)
+        far_at = max(now, later) if waits else now
+        return messages_of(notice, self._channels, now, far_at=far_at, is_patient=waits, episodes=ids)
 
     @property
     def _channels(self) -> Sequence[Channel]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 import structlog
@@ -51,13 +52,17 @@ _NO_ROW: Final = LogId(0)
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """One thing that a wake tells: its subject, its details, when it happened, and how urgent it is."""
+    """One thing that a wake tells: its subject, its details, when it happened, how urgent it is.
+
+    `ack_within` are the seconds in which it has to be answered, None where nobody asks for that.
+    """
 
     kind: EventKind
     subject: str
     detail: Detail
     at: Instant | None
     priority: Priority = Priority.NORMAL
+    ack_within: int | None = None
 
 
 class SignedWakes:
@@ -93,13 +98,14 @@ class SignedWakes:
         self._notifier = notifier
         self._log = structlog.get_logger("tail")
 
-    async def take(self, sender: str, wake: Incoming, body: str) -> Taken:
+    async def take(self, sender: str, wake: Incoming, body: str, *, is_followed: bool = False) -> Taken:
         """Take a wake in that its sender may send; answers what it was.
 
         Args:
             sender: whose signature it bears, by its name in the configuration.
             wake: what it says.
             body: the SHA-256 of its bytes, in hex.
+            is_followed: the sender asks what became of it, and tells its own person: what it says of an answer holds here.
 
         Raises:
             NotHere: the identity does not live here.
@@ -114,33 +120,42 @@ class SignedWakes:
         now = self._clock.now()
         emitted_at = parse_instant(wake.emitted_at) or now
         emission = Emission(sender, wake.event_id, body, emitted_at)
-        taken, new = self._ledger.take_in(emission, self._events(sender, wake, identity, emitted_at), now)
+        taken, new = self._ledger.take_in(
+            emission, self._events(sender, wake, identity, emitted_at, is_followed=is_followed), now
+        )
         self._log.info("wake_taken_in", sender=sender, agent=identity, event_id=wake.event_id, was=taken.value)
         await self._notifier.notify(new)
         return taken
 
-    def _events(self, sender: str, wake: Incoming, identity: Identity, emitted_at: Instant) -> list[WakeEvent]:
+    def _events(
+        self, sender: str, wake: Incoming, identity: Identity, emitted_at: Instant, *, is_followed: bool
+    ) -> list[WakeEvent]:
         rules = self._rules()
         moment = MatchContext(self._epoch(), self._clock.now(), self._clock.wall(), self._new_id, rules)
         events: dict[str, WakeEvent] = {}
         for told in _told_by(wake, identity, emitted_at):
             book = SubscriptionBook(embedded=True)
             book.put(Subscription(wake.subscription_id, identity, TRIGGER_OF[told.kind]))
-            for event in match(_fact(told, sender, identity), book, moment):
+            asked = told if is_followed else replace(told, ack_within=None)
+            for event in match(_fact(asked, sender, identity), book, moment):
                 events.setdefault(event.subject_key, event)
         return list(events.values())
 
 
 def _fact(told: _Told, sender: str, identity: Identity) -> Fact:
     """A fact that the sender has matched: whose doing it was is judged there."""
-    message = Message(told.subject, "", identity, priority=told.priority) if told.kind is EventKind.MESSAGE else None
+    message, detail = None, told.detail
+    if told.kind is EventKind.MESSAGE:
+        message = Message(told.subject, "", identity, priority=told.priority, ack_within=told.ack_within)
+    if told.ack_within is not None and isinstance(detail, MessageDetail):
+        detail = replace(detail, answers_to=sender)
     return Fact(
         log_id=_NO_ROW,
         kind=told.kind,
         trigger=TRIGGER_OF[told.kind],
         recipients=(identity,),
         subject_key=subject_key_of(sender, told.subject),
-        detail=told.detail,
+        detail=detail,
         occurred_at=told.at,
         message=message,
     )
@@ -233,6 +248,7 @@ def _told(payload: IncomingPayload, identity: Identity, at: Instant) -> _Told:
                 ),
                 parse_instant(payload.sent_at) or at,
                 Priority(payload.priority),
+                payload.ack_within,
             )
         case IncomingTask():
             return _Told(

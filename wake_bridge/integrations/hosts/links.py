@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
+import shlex
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -13,12 +15,13 @@ from typing import Any, Final
 import structlog
 
 from wake_bridge.config.hosts import HostsFile, LinkedHost, agents_of_hosts, note_agents_of_hosts
-from wake_bridge.domain.hosts import HostDirectory, LinkState, wait_before_try
-from wake_bridge.domain.names import Identity
+from wake_bridge.domain.attention import EpisodeElsewhere
+from wake_bridge.domain.hosts import AnswerState, AnswerThere, HostDirectory, LinkState, MailThere, wait_before_try
+from wake_bridge.domain.names import EPOCH_START, Identity, parse_instant
 from wake_bridge.domain.signed_wakes import signature_of
 from wake_bridge.integrations.hosts.connection import HostConnection, LinkBroken
-from wake_bridge.ports.hosts import HostReply, NotSentThere
-from wake_bridge.schemas.hosts import AgentElsewhere, agents_elsewhere
+from wake_bridge.ports.hosts import HostReply, NotSentThere, UnansweredThere
+from wake_bridge.schemas.hosts import AgentElsewhere, agents_elsewhere, answers_elsewhere, mail_elsewhere
 from wake_bridge.schemas.relay import ASK, WAKE, Frame
 
 AT_ONCE: Final = 16
@@ -29,6 +32,9 @@ LOOKED_EVERY: Final = 2.0
 
 STANDS: Final = 30.0
 """Seconds after which a link that was up counts as one that works: what failed before is forgotten."""
+
+_OK: Final = 200
+_UNKNOWN_THERE: Final = 404
 
 
 class Link:
@@ -109,6 +115,12 @@ class Link:
         self.state, self.why = LinkState.DOWN, why
         self._changed(self.host.name)
 
+    def way_to(self, agent: AgentElsewhere) -> str:
+        """The command that shows an agent of the host to a person here."""
+        if not agent.way:
+            return f"ssh {self.host.destination}"
+        return f"ssh -t {shlex.quote(self.host.destination)} {shlex.quote(agent.way)}"
+
     async def hand_over(self, envelope: str) -> HostReply:
         """See `HostLinks.hand_over`."""
         async with self._permits:
@@ -120,6 +132,22 @@ class Link:
         """Have a question answered over there. Raises `NotSentThere` or `UnansweredThere`."""
         return await self._ask(ASK, command=command, request=dict(request))
 
+    async def answers(self, asked: Sequence[MailThere]) -> Sequence[AnswerThere]:
+        """See `HostAnswers.answers`."""
+        answer = await self.ask("relay_answers", {"asked": mail_elsewhere(asked)})
+        if answer.get("status") != _OK:
+            if answer.get("status") == _UNKNOWN_THERE:
+                return [AnswerThere(AnswerState.UNASKED)] * len(asked)
+            raise UnansweredThere(str(answer.get("why") or "it did not say why"))
+        return answers_elsewhere(answer.get("said"), len(asked))
+
+    async def tell_answered(self, answered: Sequence[MailThere]) -> None:
+        """See `HostAnswers.tell_answered`."""
+        body = json.dumps({"answered": mail_elsewhere(answered)})
+        answer = await self.ask("relay_answered", {"body": body, "signature": self._signed(body)})
+        if answer.get("status") not in {_OK, _UNKNOWN_THERE}:
+            raise UnansweredThere(str(answer.get("why") or "it did not say why"))
+
     async def _ask(self, kind: str, **fields: Any) -> Frame:
         if self._connection is None:
             raise NotSentThere(self.why)
@@ -130,7 +158,7 @@ class Link:
 
 
 class Links:
-    """All links. See `HostLinks` for what the adapter is served.
+    """All links. See `HostLinks` for what the adapter is served, and `HostAnswers`.
 
     Args:
         directory: the state directory.
@@ -172,10 +200,25 @@ class Links:
 
     async def hand_over(self, host: str, envelope: str) -> HostReply:
         """See `HostLinks.hand_over`."""
+        return await self._link(host).hand_over(envelope)
+
+    def hosts_up(self) -> Sequence[str]:
+        """See `HostAnswers.hosts_up`."""
+        return [one.host.name for one in self.all() if one.state is LinkState.UP]
+
+    async def answers(self, host: str, asked: Sequence[MailThere]) -> Sequence[AnswerThere]:
+        """See `HostAnswers.answers`."""
+        return await self._link(host).answers(asked)
+
+    async def tell_answered(self, host: str, answered: Sequence[MailThere]) -> None:
+        """See `HostAnswers.tell_answered`."""
+        await self._link(host).tell_answered(answered)
+
+    def _link(self, host: str) -> Link:
         link = self._links.get(host)
         if link is None:
             raise NotSentThere("there is no link to it now")
-        return await link.hand_over(envelope)
+        return link
 
     def all(self) -> Sequence[Link]:
         """The links, by name."""
@@ -184,6 +227,27 @@ class Links:
     def agents(self) -> Mapping[str, tuple[Identity, ...]]:
         """Who lives on each host, as it told last."""
         return dict(self._agents)
+
+    def episodes(self) -> Mapping[str, Sequence[EpisodeElsewhere]]:
+        """What agents stand at on the hosts whose links are up, and their person was to be told of."""
+        return {
+            link.host.name: [
+                EpisodeElsewhere(
+                    link.host.name,
+                    identity,
+                    told.id,
+                    told.kind,
+                    parse_instant(told.since or "") or EPOCH_START,
+                    link.way_to(one),
+                    told.is_unheard,
+                )
+                for one in link.agents
+                if (told := one.episode) is not None
+                and self.host_of(identity := Identity(one.agent_identity)) == link.host.name
+            ]
+            for link in self.all()
+            if link.state is LinkState.UP
+        }
 
     def poke(self) -> None:
         """Look at once whether hosts were added or removed, and try those that are down."""

@@ -52,7 +52,7 @@ ANSWERED_WITHIN: Final = 12.0
 AT_ONCE: Final = 8
 """Frames that are worked on at the same time; one more is not read before."""
 
-ASKED: Final = frozenset({"relay_activity", "relay_outcome", "relay_panes"})
+ASKED: Final = frozenset({"relay_activity", "relay_answered", "relay_answers", "relay_outcome", "relay_panes"})
 """What may be asked of the daemon over a link."""
 
 _UNAVAILABLE: Final = 503

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.channels import Send
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Outcome, Proof, Step
 from wake_bridge.domain.errors import IllegalTransition, LateAnswer
@@ -106,6 +107,19 @@ class EscalationRecord(SendRecord, DeliveryMoves):
                 return self._read(delivery_id)
             self._write_line(delivery_id, Step.STALE, {"by": by, "lease": str(lease)}, now)
         raise _too_late(known, lease)
+
+    def put_off(self, delivery: Delivery, by: Instant, why: str, now: Instant) -> Delivery:
+        """See `EscalationStore.put_off`."""
+        with self._db.transaction():
+            self._swap(
+                "UPDATE delivery SET ack_by = :by, lease_until = :by, next_look_at = :by"
+                " WHERE id = :id AND state = :state AND owner_lease = :lease AND hold_reason = :reason",
+                delivery,
+                {"by": by, "reason": HoldReason.AWAITING_ACK},
+            )
+            line = {"reason": HoldReason.AWAITING_ACK, "cause": Cause.AWAITING_ACK, "why": why}
+            self._write_line(delivery.id, Step.HELD, line, now)
+            return self._read(delivery.id)
 
     def passed_on(
         self, identity: Identity, since: Instant, *, is_untold: bool = False

@@ -45,7 +45,7 @@ LOOKS: Final = 60 / 1.05
 """A minute and host, without a hint."""
 
 DAY: Final = 24 * 60
-TRIALS: Final = 1500
+TRIALS: Final = 300
 CORES: Final = 2
 CONNECTIONS: Final = 4
 """Of one daemon: the tail's, the questions', the leases', and one that listens."""

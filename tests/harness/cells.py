@@ -105,7 +105,7 @@ def _waits_and_comes(visit: Visit, state: State) -> dict[str, Any]:
         if found["state"] != expected:
             raise Broken(f"it said {found['state']} ({found['why']}) while it was {expected}")
         time.sleep(1)
-    if state.is_still and house.look().text != before.text:
+    if state.is_still and _rests(house, house.look().text) != _rests(house, before.text):
         raise Broken(f"the screen changed while a wake waited:\n{before.text}\n--- then\n{house.look().text}")
     if early := [one for one in house.model.requests(start) if one.asked.mentions(held["id"])]:
         raise Broken(f"{len(early)} requests told of the wake before the state allowed it")
@@ -114,6 +114,12 @@ def _waits_and_comes(visit: Visit, state: State) -> dict[str, Any]:
     if len(delivery["events"]) != EVENTS or delivery["id"] != held["id"]:
         raise Broken(f"{len(delivery['events'])} of {EVENTS} events were in the wake that came: {delivery}")
     return delivery
+
+
+def _rests(house: House, text: str) -> str:
+    """A screen without what fades on it by itself, such as a scroll bar."""
+    fades = house.manners.fades
+    return fades.sub("", text) if fades is not None else text
 
 
 def _send_several(house: House, name: str) -> str:

@@ -27,6 +27,7 @@ class Manners:
         asks: rules that may say that it waits for an answer.
         before_question: what is typed before a question can be asked at all.
         menu_is: what presence must say of the menu, and by which rule.
+        fades: what a screen that rests loses by itself.
         suspends_by_key: Ctrl-Z suspends it; in Gemini CLI it brings the last message back as a draft.
         reads_back: keys that show earlier rows in a view of its own; where there is none, it is tmux that scrolls.
         reads_on: keys that go back to the end.
@@ -58,6 +59,7 @@ class Manners:
     scrolled_is: tuple[str, str] = ("copy_mode", "copy-mode")
     adds: re.Pattern[str] = re.compile("")
     heads: re.Pattern[str] = re.compile("")
+    fades: re.Pattern[str] | None = None
     suspends_by_key: bool = True
     approval_is: str = "approval"
     has_limits: bool = False
@@ -146,7 +148,12 @@ MANNERS: Final = {
         leave_menu=("Escape",),
         quit="/exit",
         busy=frozenset({"footer-working"}),
-        asks=frozenset({"approval", "dialog"}),
+        asks=frozenset({"approval", "question"}),
+        reads_back=("PPage",),
+        reads_on=("End",),
+        scrolled_is=("unknown", "scrolled"),
+        heads=re.compile(r"(?:<current_datetime>[^<]*</current_datetime>\s*)?"),
+        adds=re.compile(r"(?:\s*<.*)?", re.DOTALL),
     ),
     "qwen": Manners(
         approval=re.compile(r"Allow execution"),
@@ -159,6 +166,7 @@ MANNERS: Final = {
         quit="/quit",
         busy=frozenset({"title-spinner", "working-row", "footer-steer", "messages-queued"}),
         asks=frozenset({"title-waiting", "approval"}),
+        fades=re.compile(r"(?m) *[│█]$"),
         suspends_by_key=False,
     ),
     "cn": Manners(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import time
 from collections.abc import Iterator, Sequence
@@ -28,9 +27,6 @@ pytestmark = [
 ]
 
 PROGRAM: Final = "copilot"
-_HEADS: Final = re.compile(r"(?:<current_datetime>[^<]*</current_datetime>\s*)?")
-_ADDS: Final = re.compile(r"(?:\s*<.*)?", re.DOTALL)
-"""What Copilot CLI puts around every message."""
 
 
 class CopilotHouse(WakesNatively):
@@ -43,7 +39,6 @@ class CopilotHouse(WakesNatively):
         super().__init__(replace(PROGRAMS[PROGRAM], arguments=("--ui-server", "--port", "0")), directory, command)
         self.tables = f'[adapters.copilot]\nhome = "{self.home}/.copilot"\n'
         self.configure()
-        self.manners = replace(self.manners, heads=_HEADS, adds=_ADDS)
 
     def quits(self) -> None:
         """`/exit` leaves the session in front first, for the one that was open before."""

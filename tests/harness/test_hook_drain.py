@@ -22,7 +22,7 @@ SAID_AT_STOP = {"claude": 2}
 pytestmark = [pytest.mark.harness, pytest.mark.timeout(400)]
 
 
-@pytest.fixture(params=[one for one in ("gemini", "codex", "claude", "qwen") if one in ONLY])
+@pytest.fixture(params=[one for one in ("gemini", "codex", "claude", "qwen", "copilot") if one in ONLY])
 def house(
     request: pytest.FixtureRequest,
     tmp_path: Path,

@@ -13,6 +13,7 @@ from tests.harness.hook_house import HookHouse
 from tests.harness.house import PATIENCE
 from tests.harness.installed import executable
 from tests.harness.programs import PROGRAMS
+from tests.harness.tenancy import ONLY
 from wake_bridge.integrations.agent_files import apply
 from wake_bridge.integrations.agent_files.claude_plugin import plan_plugin
 from wake_bridge.integrations.agent_files.hook_settings import INTO, plan_hooks
@@ -52,7 +53,7 @@ class LeavingHouse(HookHouse):
         return self.look().text
 
 
-@pytest.fixture(params=["gemini", "codex", "claude"])
+@pytest.fixture(params=[one for one in ("gemini", "codex", "claude", "qwen", "copilot") if one in ONLY])
 def house(
     request: pytest.FixtureRequest,
     tmp_path: Path,

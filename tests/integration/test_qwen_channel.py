@@ -181,6 +181,10 @@ def test_clear_gives_the_program_another_conversation_and_the_place_is_found_ane
 def test_without_a_token_or_with_one_that_others_may_read_the_screen_is_used(line: Line) -> None:
     """A token is what its person gives this one program; the reason says what to do."""
     assert "qwen sessions controllers add" in Line(line.played, token_file="").nowhere()
+    assert (
+        "no session of Qwen Code runs"
+        in Line(line.played, token_file="", home=str(line.played.home / "elsewhere")).nowhere()
+    )
     line.played.token_file.write_text("nothing of the kind", encoding="ascii")
     assert "no controller token" in line.nowhere()
     line.played.token_file.write_text(f"qpc_{'a1' * 32}", encoding="ascii")
@@ -201,7 +205,7 @@ def test_without_a_token_or_with_one_that_others_may_read_the_screen_is_used(lin
 def test_a_record_that_is_not_understood_is_nobodys(line: Line, changes: dict[str, Any]) -> None:
     """Another process's, another boot's, of a program without a terminal, of a later shape: the screen is used."""
     line.played.is_there(**changes)
-    assert "no records" in line.nowhere()
+    assert "no session of Qwen Code" in line.nowhere()
 
 
 def test_the_program_on_the_screen_tells_whose_session_it_is(line: Line) -> None:

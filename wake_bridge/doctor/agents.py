@@ -17,6 +17,7 @@ from wake_bridge.domain.guards import spent_budget
 from wake_bridge.domain.names import DAY, Identity, Instant
 from wake_bridge.domain.nudges import HEARTBEAT
 from wake_bridge.domain.reasons import held_because
+from wake_bridge.domain.presence import Presence
 from wake_bridge.domain.receivers import PUSH
 from wake_bridge.domain.routing import Route, hold_because_of
 from wake_bridge.integrations.agent_files import has_mcp_server, read_files_record
@@ -25,7 +26,7 @@ from wake_bridge.integrations.channels import ChannelSenders
 from wake_bridge.offline.history import holds_of
 from wake_bridge.offline.inspection import Inspection
 from wake_bridge.panes import fragile_names, steps, whose
-from wake_bridge.ports.adapter import Notifier, Place
+from wake_bridge.ports.adapter import Notifier, Nowhere, Place
 from wake_bridge.records import time_or_none
 from wake_bridge.storage.graph.forecast import PASSING
 from wake_bridge.storage.ledger import LedgerStore
@@ -110,6 +111,12 @@ def _ago(seconds: int) -> str:
 NOBODY_THERE: Final = frozenset({HoldReason.NO_AGENT, HoldReason.PANE_DEAD, HoldReason.UNREACHABLE})
 
 
+Found = Sequence[tuple[Route, Place | Nowhere]]
+"""The routes of an identity, and where each leads now."""
+
+_ITS_SCREEN_SERVES: Final = "its screen is used instead; docs/native.md says how the channel is opened"
+
+
 async def adapters(view: Inspection) -> list[Finding]:
     """Each one that is installed, and what it says of its surroundings."""
     findings = [
@@ -150,7 +157,9 @@ async def targets(view: Inspection, settings: Settings) -> list[Finding]:
             findings += [well(f"target {identity}", where), _budget(view, settings, identity, reach.key)]
             continue
         route, place = reached[0]
-        findings += [await _occupied(view, identity, route, place), _budget(view, settings, identity, place.key)]
+        seen = await view.watch.look(route, place)
+        findings += [_occupied(identity, place, seen), *_own_channels(identity, found, seen)]
+        findings.append(_budget(view, settings, identity, place.key))
         findings += [
             Finding(f"{check} {identity}", ok, detail, hint)
             for check, ok, detail, hint in await view.checks_of_agent(identity)
@@ -220,8 +229,16 @@ def _held(settings: Settings, identity: Identity) -> list[Finding]:
     ]
 
 
-async def _occupied(view: Inspection, identity: Identity, route: Route, place: Place) -> Finding:
-    seen = await view.watch.look(route, place)
+def _own_channels(identity: Identity, found: Found, seen: Presence) -> list[Finding]:
+    """Why the own channel of the program that was seen does not serve, where it has one."""
+    return [
+        untold(f"own channel {identity}", f"{route.adapter}: {place.detail}", _ITS_SCREEN_SERVES)
+        for route, place in found
+        if route.adapter in seen.capabilities and isinstance(place, Nowhere)
+    ]
+
+
+def _occupied(identity: Identity, place: Place, seen: Presence) -> Finding:
     if seen.hold not in NOBODY_THERE:
         return well(f"target {identity}", place.label)
     detail = f"{place.label}: {seen.detail}"

@@ -110,6 +110,8 @@ class QwenCodeAdapter(PastScreenDoor):
 
     async def find(self, address: Address) -> SeenSession | Nowhere:
         """The session of the program on the identity's screen; without a token it can only be reached there."""
+        if not await asyncio.to_thread(sessions_in, self.home):
+            raise NotThere("no session of Qwen Code runs here")
         self.token()
         return await self.seen_session(address)
 

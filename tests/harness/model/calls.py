@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Final
 
 SHELL_TOOLS: Final = ("Bash", "bash", "exec_command", "shell_command", "shell", "run_shell_command", "execute_bash")
-ASK_TOOLS: Final = ("AskUserQuestion", "ask_user", "question", "request_user_input", "AskQuestion")
+ASK_TOOLS: Final = (
+    "AskUserQuestion",
+    "ask_user_question",
+    "ask_user",
+    "question",
+    "request_user_input",
+    "AskQuestion",
+)
 
 _COLOURS: Final = ({"label": "Red", "description": "A warm one"}, {"label": "Blue", "description": "A cool one"})
 
@@ -19,8 +27,11 @@ def going_on(session: int) -> dict[str, Any]:
     return {"session_id": session, "chars": "", "yield_time_ms": _LONG}
 
 
-def arguments_for(tool: str, command: str, question: str, *, is_flat: bool = False) -> dict[str, Any]:
-    """What to call `tool` with so that it runs `command`, or puts `question` to the person; `is_flat`: one without more."""
+def arguments_for(tool: str, beside: Collection[str], command: str, question: str) -> dict[str, Any]:
+    """What to call `tool` with so that it runs `command`, or puts `question` to the person.
+
+    `beside` are all tools that are offered: three programs have an `ask_user`, each in its own shape.
+    """
     asked = {"question": question, "header": "Colour", "options": [dict(colour) for colour in _COLOURS]}
     match tool:
         case "Bash" | "bash" | "run_shell_command" | "execute_bash":
@@ -34,8 +45,11 @@ def arguments_for(tool: str, command: str, question: str, *, is_flat: bool = Fal
             return {"command": ["bash", "-c", command], "sandbox_permissions": "require_escalated"}
         case "AskQuestion":
             return {"question": question, "options": [colour["label"] for colour in _COLOURS]}
-        case "ask_user" if is_flat:
+        case "ask_user" if "execute_bash" in beside:
             return {"question": question, "options": [colour["label"] for colour in _COLOURS]}
+        case "ask_user" if "read_bash" in beside:
+            colour = {"type": "string", "enum": [one["label"] for one in _COLOURS]}
+            return {"message": question, "requestedSchema": {"properties": {"colour": colour}, "required": ["colour"]}}
         case "ask_user":
             return {"questions": [{**asked, "type": "choice"}]}
         case "request_user_input":

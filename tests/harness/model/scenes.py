@@ -168,7 +168,7 @@ def _calling(asked: Asked, known: tuple[str, ...], prose: str) -> Iterator[Piece
         yield Say(f"None of my tools is known to this scene: {sorted(asked.tools)}")
         return
     yield Say("I need a tool for that.")
-    yield Call(tool, arguments_for(tool, COMMAND, QUESTION, is_flat="execute_bash" in asked.tools))
+    yield Call(tool, arguments_for(tool, asked.tools, COMMAND, QUESTION))
 
 
 def filled(shape: Mapping[str, Any]) -> Any:

@@ -330,6 +330,10 @@ def a_word_that_nobody_says(setup: Setup) -> None:
     setup.configure('human.command = ["nowhere-to-be-found", "{title}"]')
 
 
+def an_own_channel_that_is_shut(setup: Setup) -> None:
+    setup.configure('[targets."@a"]\nharness = "qwen"\n')
+
+
 def channels_that_cannot_send(setup: Setup) -> None:
     (setup.directory / "taken").write_text("")
     setup.configure(
@@ -569,6 +573,7 @@ TABLE: Sequence[Broken] = (
     Broken("version @a", a_version_nobody_has_seen, "its profile is strict", "take strict_version out of its profile"),
     Broken("names", a_pane_named_by_indexes, "@a by 'a:0.0' (its window is named after", "rename-window -t @", ok=None),
     Broken("heartbeat", no_heartbeat, "switched off", "[adapters.heartbeat]", ok=None),
+    Broken("own channel @a", an_own_channel_that_is_shut, "qwen: no controller token", "its screen is used", ok=None),
     Broken("word to the human", a_word_that_nobody_says, "there is no nowhere-to-be-found", "whole path"),
     Broken("channel pager", channels_that_cannot_send, "its program is not found", "channels test pager"),
     Broken("channel desk", channels_that_cannot_send, "there is no notify-send here", "channels test desk"),
@@ -582,7 +587,7 @@ CHANNELS = {f"channel {name}" for name in ("pager", "desk", "phone", "ops", "log
 ONLY_WHEN_BROKEN = {"adapters", "adapter stray", *CHANNELS}
 """Checks that say nothing where nothing is wrong, or nothing is configured."""
 
-ONLY_WHERE_WANTED = {"MCP server", "signed wakes", "pushes to @a", "hosts", "host devbox"}
+ONLY_WHERE_WANTED = {"MCP server", "own channel @a", "signed wakes", "pushes to @a", "hosts", "host devbox"}
 """Checks of what the sound set-up does not have."""
 
 OF_ADAPTERS = {f"adapter {one.name}" for one in entry_points(group="wake_bridge.adapters")} | {

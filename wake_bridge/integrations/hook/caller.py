@@ -48,7 +48,7 @@ EVENTS: dict[str, dict[str, Event]] = {
     },
     "copilot": {
         "sessionStart": ("begun", ""),
-        "userPromptSubmitted": ("prompt", ""),
+        "userPromptSubmitted": ("prompt", FLAT_CONTEXT),
         "postToolUse": ("tool", FLAT_CONTEXT),
         "permissionRequest": ("approval", ""),
         "agentStop": ("stop", BLOCK),

@@ -16,8 +16,8 @@ from wake_bridge.domain.errors import NotRunning, OperationFailed
 from wake_bridge.domain.guards import spent_budget
 from wake_bridge.domain.names import DAY, Identity, Instant
 from wake_bridge.domain.nudges import HEARTBEAT
-from wake_bridge.domain.reasons import held_because
 from wake_bridge.domain.presence import Presence
+from wake_bridge.domain.reasons import held_because
 from wake_bridge.domain.receivers import PUSH
 from wake_bridge.domain.routing import Route, hold_because_of
 from wake_bridge.integrations.agent_files import has_mcp_server, read_files_record

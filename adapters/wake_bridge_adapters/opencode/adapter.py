@@ -116,7 +116,9 @@ class OpenCodeAdapter(PastScreenDoor):
         label = screen.place.label
         shown = shown_by(seen.title, conversations)
         if not shown:
-            return Nowhere(HoldReason.UNREACHABLE, "its screen shows no conversation that its server names", label)
+            return Nowhere(
+                HoldReason.UNREACHABLE, "the title of its window names no conversation, as on its first screen", label
+            )
         if len(shown) > 1:
             why = f"its screen may show any of {len(shown)} conversations of the same title"
             return Nowhere(HoldReason.AMBIGUOUS, why, label)

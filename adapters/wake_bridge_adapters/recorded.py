@@ -60,7 +60,10 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class RecordLook:
-    """One look into the record. `echo` says where the wake stands in it, empty where nowhere; `program` is who answered."""
+    """One look into the record. `echo` says where the wake stands in it, empty where nowhere; `program` is who answered.
+
+    `is_at_rest` is the program's own word, given after the wake was sent: a screen rests, too, while nothing is read.
+    """
 
     program: Program
     is_at_rest: bool
@@ -149,7 +152,7 @@ class RecordedAttempt:
         return Refused(HoldReason.UNKNOWN, f"taken up again: {why}", self.conversation.where, Cause.TAKEN_UP_AGAIN)
 
     def _undecided(self, blind: str) -> AttemptOutcome:
-        why = blind or "a turn runs, and its record shows nothing of it yet"
+        why = blind or "its record shows nothing of it yet"
         now = self.clock.now()
         if now - self.since.setdefault(self.wake.mark, now) > UNDECIDED_FOR:
             self.since.pop(self.wake.mark, None)
@@ -169,7 +172,7 @@ async def trace(conversation: RecordedConversation, mark: str, sent_to: Program 
     if sent_to is not None and look.program != sent_to:
         return Trace(Proof.NONE, "its program has ended, and the record has no such message", is_absent=True)
     if not look.is_at_rest:
-        return Trace(Proof.NONE, "a turn runs in the conversation")
+        return Trace(Proof.NONE, "its record has no such message so far")
     return Trace(Proof.NONE, "the conversation rests, and its record has no such message", is_absent=True)
 
 

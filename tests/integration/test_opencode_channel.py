@@ -227,6 +227,17 @@ def test_a_request_that_is_not_answered_is_only_looked_for(line: Line) -> None:
     assert line.played.given() == [line.text]
 
 
+def test_while_a_turn_runs_nothing_is_proven_absent(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits for the turn's end is written down then: after a crash of ours it stays locked meanwhile."""
+    monkeypatch.setattr("wake_bridge_adapters.recorded._PATIENCE", 0.3)
+    monkeypatch.setattr("wake_bridge_adapters.recorded.SETTLES", 0.0)
+    line.played.plays(statuses={SESSION: "busy"})
+    line.steps = [Step.INTENT_SUBMIT]
+    outcome = asyncio.run(line.delivers())
+    assert isinstance(outcome, Refused), outcome
+    assert line.steps == [Step.INTENT_SUBMIT]
+
+
 @pytest.mark.parametrize(("dies", "given"), [("before", 0), ("after", 1)])
 def test_a_program_that_dies_at_a_wake_neither_loses_nor_doubles_it(line: Line, dies: str, given: int) -> None:
     """Its next life has the same record: what is not in it never came in, and the wake is given back."""

@@ -107,10 +107,8 @@ def test_what_may_wait_in_the_session_is_never_sent_again(
 ) -> None:
     """Held for review, without a receipt, or queued behind a dialog: at rest or not, it stays locked and is looked for."""
     monkeypatch.setattr("wake_bridge_adapters.recorded._PATIENCE", 0.3)
-    if verdict:
-        # what it says that it has may wait in its queue for ever: no rest counts
-        monkeypatch.setattr("wake_bridge_adapters.recorded.UNANSWERED_SETTLES", 0.0)
-        monkeypatch.setattr("wake_bridge_adapters.recorded.SETTLES", 0.0)
+    monkeypatch.setattr("wake_bridge_adapters.recorded.UNANSWERED_SETTLES", 0.0)
+    monkeypatch.setattr("wake_bridge_adapters.recorded.SETTLES", 0.0)
     line.played.verdict, line.played.writes_down = verdict, False
     outcome = asyncio.run(line.delivers())
     assert isinstance(outcome, Refused), outcome
@@ -120,15 +118,20 @@ def test_what_may_wait_in_the_session_is_never_sent_again(
     assert list(line.played.settled) == [line.mark]
 
 
-def test_while_a_turn_runs_nothing_is_proven_absent(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the session queued is written down after the turn: after a crash of ours it stays locked meanwhile."""
+def test_a_session_that_has_not_read_yet_is_not_taken_for_one_that_never_got_it(
+    line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine a screen rests because nothing was read: no other route is taken, and the wake comes once."""
     monkeypatch.setattr("wake_bridge_adapters.recorded._PATIENCE", 0.3)
     monkeypatch.setattr("wake_bridge_adapters.recorded.UNANSWERED_SETTLES", 0.0)
-    line.steps = [Step.INTENT_SUBMIT]
-    line.played.scene("busy")
+    line.played.reads.clear()
     outcome = asyncio.run(line.delivers())
     assert isinstance(outcome, Refused), outcome
     assert line.steps == [Step.INTENT_SUBMIT]
+    line.played.reads.set()
+    monkeypatch.undo()
+    assert isinstance(asyncio.run(line.delivers()), Delivered)
+    assert len(line.played.messages) == 1
 
 
 def test_a_program_that_has_ended_without_it_never_had_it(line: Line) -> None:

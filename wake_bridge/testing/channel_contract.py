@@ -128,7 +128,8 @@ async def a_journal_that_cannot_write_stops_the_line(stage: ChannelStage) -> Non
 async def what_may_have_been_sent_is_only_looked_for(stage: ChannelStage) -> None:
     """After the intent it is uncertain.
 
-    It is `unknown`, or given back: only after `absent` was written down, which takes the agent's own record for a proof.
+    It is `unknown`; or given back, only after `absent` was written down, which takes the agent's own record for a proof; or
+    nothing is written down, and it is looked for again.
     """
     stage.shows("idle")
     place = await _place(stage)
@@ -138,7 +139,7 @@ async def what_may_have_been_sent_is_only_looked_for(stage: ChannelStage) -> Non
     outcome = await stage.adapter.deliver(place, stage.address, resumed, journal)
 
     assert isinstance(outcome, Unknown | Refused), outcome
-    if isinstance(outcome, Refused):
+    if isinstance(outcome, Refused) and journal.steps:
         assert progress_of([Step.INTENT_SUBMIT, Step.LOCKED, *journal.steps]) is Progress.UNTOUCHED
     assert not stage.was_touched()
 

@@ -11,6 +11,7 @@ import shutil
 import socket
 import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -39,6 +40,7 @@ class PlayedQwen:
         messages: all that came with a token that counts.
         settled: the verdict on each id that was met.
         said: every line that came, whoever sent it.
+        reads: set while it reads what comes; cleared on a machine that gives it no time.
     """
 
     def __init__(self, home: Path, owner: Identity, clock: Clock) -> None:
@@ -52,6 +54,8 @@ class PlayedQwen:
         self.messages: list[dict[str, Any]] = []
         self.settled: dict[str, str] = {}
         self.said: list[Any] = []
+        self.reads = threading.Event()
+        self.reads.set()
         self._folder = tempfile.mkdtemp(prefix="wake-bridge-", dir="/tmp")
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.bind(f"{self._folder}/inbox")
@@ -69,6 +73,7 @@ class PlayedQwen:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.reads.set()
         self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
         self._thread.join()
@@ -118,6 +123,7 @@ class PlayedQwen:
                 link, _ = self._socket.accept()
             except OSError:
                 return
+            self.reads.wait()
             with link, link.makefile("rb") as lines:
                 said = [json.loads(line) for line in lines]
             self.said += said
@@ -137,7 +143,8 @@ class PlayedQwen:
         self.settled[name] = verdict
         if verdict:
             receipt = {"type": "control", "action": "delivery_status", "status": verdict, "origMsgId": name}
-            with socket.socket(socket.AF_UNIX) as back:
+            # whoever sent it may have gone on by now
+            with suppress(OSError), socket.socket(socket.AF_UNIX) as back:
                 back.connect(message["from"])
                 lines = [{"type": "auth", "token": message["replyToken"]}, receipt]
                 back.sendall("".join(json.dumps(line) + "\n" for line in lines).encode())

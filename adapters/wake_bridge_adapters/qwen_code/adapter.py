@@ -104,8 +104,6 @@ class QwenCodeAdapter(PastScreenDoor):
         super().__init__(context)
         self.home = home_of(config.home, context.environment)
         self.timeout = context.timeout
-        self.taken: set[str] = set()
-        """The marks that a session said it has, in its queue or before its person: no rest proves that these never came in."""
         self._token_file = _expanded(config.token_file, context.environment)
 
     async def find(self, address: Address) -> SeenSession | Nowhere:
@@ -113,19 +111,16 @@ class QwenCodeAdapter(PastScreenDoor):
         if not await asyncio.to_thread(sessions_in, self.home):
             raise NotThere("no session of Qwen Code runs here")
         self.token()
-        return await self.seen_session(address)
-
-    def conversation(self, fence: Binding, address: Address) -> _Inbox:
-        """See `PastScreenDoor.conversation`."""
-        return _Inbox(self, fence, address)
-
-    async def seen_session(self, address: Address) -> SeenSession:
-        """Raises `NotThere`."""
         screen = await self.own_screen(address, "Qwen Code")
         found = await asyncio.to_thread(session_in_group, self.home, screen.agent_pid)
         if len(found) != 1:
             raise NotThere(f"the program on its screen keeps {len(found) or 'no'} records of a Qwen Code session")
         return SeenSession(found[0], screen, await screen.look(address))
+
+    def conversation(self, fence: Binding, address: Address) -> _Inbox:
+        """See `PastScreenDoor.conversation`."""
+        del address
+        return _Inbox(self, fence)
 
     async def probe(self) -> Sequence[Check]:
         """For `doctor`: how many sessions there are, and whether there is a token; nothing where Qwen Code does not run."""
@@ -157,43 +152,33 @@ class _Inbox:
 
     adapter: QwenCodeAdapter
     fence: Binding
-    address: Address
 
     @property
     def where(self) -> str:
         return self.adapter.label_of(self.fence.session_id)
 
     async def look(self, mark: str) -> RecordLook:
-        """What rests has read its queue, and writes it down at once where it keeps a transcript at all."""
+        """Only its end proves that it never came: while it lives, what it has not read yet looks as what it never got."""
         program = program_in(self.fence, HARNESS)
         if program is None:
             raise NotThere("the conversation to which it may have been sent is not known")
-        rests = mark not in self.adapter.taken and await self._rests()
-        return await asyncio.to_thread(self._looked, program, mark, rests)
+        return await asyncio.to_thread(self._looked, program, mark)
 
-    def _looked(self, program: Program, mark: str, rests: bool) -> RecordLook:  # noqa: FBT001 - of `look`
+    def _looked(self, program: Program, mark: str) -> RecordLook:
         lives = any(one.program == program for one in sessions_in(self.adapter.home))
         file = transcript_of(self.adapter.home, self.fence.session_id)
         try:
             echo = row_with(file, mark, told_by) if file is not None else ""
         except OSError as unreadable:
             raise NotThere(f"its transcript cannot be read: {unreadable.strerror}") from unreadable
-        return RecordLook(program if lives else _ENDED, is_at_rest=rests and file is not None, echo=echo)
-
-    async def _rests(self) -> bool:
-        try:
-            found = await self.adapter.seen_session(self.address)
-        except NotThere:
-            return False
-        return found.id == self.fence.session_id and found.evidence.vote is PresenceState.IDLE
+        return RecordLook(program if lives else _ENDED, is_at_rest=False, echo=echo)
 
     async def send(self, text: str, mark: str) -> None:
         program = program_in(self.fence, HARNESS)
         session = next((one for one in sessions_in(self.adapter.home) if one.program == program), None)
         if session is None or session.id != self.fence.session_id:
             raise NotThere("its program has another conversation, or has ended")
-        if await send(session, self.adapter.token(), text, mark, self.adapter.timeout):
-            self.adapter.taken.add(mark)
+        await send(session, self.adapter.token(), text, mark, self.adapter.timeout)
 
 
 def _expanded(path: str, environment: Mapping[str, str]) -> Path | None:

@@ -26,10 +26,8 @@ _TURNED_AWAY: Final = frozenset({"denied", "refused", "expired", "misaddressed",
 """After these the message was not taken, or is thrown away."""
 
 
-async def send(session: QwenSession, token: str, text: str, mark: str, timeout: float) -> bool:
-    """Hand a text to the session's inbox, once; answers whether the session said that it has it.
-
-    It has what it queued, and what it holds for its person's review. Without a word from it nobody knows.
+async def send(session: QwenSession, token: str, text: str, mark: str, timeout: float) -> None:
+    """Hand a text to the session's inbox, once, and wait for its word that it has it: queued, or held for its person.
 
     Args:
         session: whose inbox; its process must have the other end.
@@ -59,7 +57,7 @@ async def send(session: QwenSession, token: str, text: str, mark: str, timeout: 
         async with server:
             os.chmod(own, 0o600)  # noqa: PTH101 - a socket
             await _hand_over(session, token, _message(session, text, mark, own, key), timeout)
-            return await _is_taken(receipts, timeout)
+            await _is_taken(receipts, timeout)
 
 
 def _message(session: QwenSession, text: str, mark: str, own: str, key: str) -> dict[str, Any]:
@@ -126,13 +124,13 @@ async def _lines(reader: asyncio.StreamReader, key: str) -> list[dict[str, Any]]
     return [one for one in frames if one.get("action") == "delivery_status"] if is_let_in else []
 
 
-async def _is_taken(receipts: asyncio.Queue[tuple[str, str]], timeout: float) -> bool:
+async def _is_taken(receipts: asyncio.Queue[tuple[str, str]], timeout: float) -> None:
     try:
         async with asyncio.timeout(timeout):
             while True:
                 status, reason = await receipts.get()
                 if status in _TAKEN:
-                    return True
+                    return
                 if status in _TURNED_AWAY:
                     raise Declined(f"{status}: {reason}"[:200])
     except TimeoutError:

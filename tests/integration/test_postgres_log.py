@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,23 @@ def test_no_row_is_skipped_however_late_it_is_committed(postgres_url: str, follo
         early.commit()
         assert follower.news() == ["@early", "@early too"]
     assert follower.news() == []
+
+
+def test_what_is_committed_under_an_id_that_a_crash_has_given_again_is_not_skipped(postgres_url: str) -> None:
+    """A server that crashes forgets the last transaction ids; a snapshot from before takes what comes under them for seen."""
+    with psycopg.connect(postgres_url, autocommit=True) as writer:
+        write(writer, "@before")
+        follower = Follower(postgres_url)
+        assert follower.news() == []
+        (highest,) = writer.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint").fetchone() or (0,)
+        # as it was read before the crash: all ids up to these were given, and none of them was under way
+        forgotten = f"{highest + 1000}:{highest + 1000}:"
+        follower.place = replace(follower.place, snapshot=forgotten)
+        follower.log.read_after(follower.place.upto, 1000, forgotten)
+        write(writer, "@after")
+        assert follower.news() == ["@after"]
+        assert follower.news() == []
+    follower.log.close()
 
 
 def test_an_open_transaction_holds_nobody_up_also_not_in_another_database(

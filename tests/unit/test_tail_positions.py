@@ -43,6 +43,28 @@ def test_an_epoch_ends_only_with_another_row_or_a_lower_tip(
     assert judged.is_same_epoch is (expected in {CursorStatus.SAME, CursorStatus.PRUNED})
 
 
+@pytest.mark.parametrize(
+    ("cursor", "lowest", "expected"),
+    [
+        (50, 1, CursorStatus.LOST),
+        (50, 50, CursorStatus.LOST),
+        (50, 51, CursorStatus.SAME),
+        (50, 60, CursorStatus.PRUNED),
+    ],
+)
+def test_a_row_that_a_server_has_lost_ends_an_epoch(cursor: int, lowest: int, expected: CursorStatus) -> None:
+    """After a crash, or behind a replica that lagged, other rows come under the ids of those that were read."""
+    judged = cursor_status(
+        cursor=LogId(cursor),
+        fingerprint="life:7:nodes:x",
+        found=None,
+        lowest=LogId(lowest),
+        highest=LogId(100),
+        snapshot="9:9:",
+    )
+    assert judged is expected
+
+
 def test_an_unknown_fingerprint_differs_from_nothing() -> None:
     """A cursor taken over from elsewhere has none."""
     judged = cursor_status(cursor=LogId(5), fingerprint="", found="nodes:y", lowest=LogId(1), highest=LogId(9))

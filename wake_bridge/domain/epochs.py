@@ -14,6 +14,7 @@ class CursorStatus(StrEnum):
     PRUNED = "rows after the cursor were pruned"
     ABOVE_TIP = "the cursor is above the tip of the log"
     REPLACED = "another row stands at the cursor"
+    LOST = "the row at the cursor is lost"
 
     @property
     def is_same_epoch(self) -> bool:
@@ -40,6 +41,10 @@ def cursor_status(
     was_moved = not snapshot and found is not None and found.endswith(f":{fingerprint}")
     if fingerprint and found is not None and found != fingerprint and not was_moved:
         return CursorStatus.REPLACED
+    # a server that crashed, or one that took over, has not all that was read from it
+    was_lost = bool(snapshot and fingerprint) and found is None and 0 < lowest <= cursor
+    if was_lost:
+        return CursorStatus.LOST
     first_there = lowest or highest + 1
     return CursorStatus.PRUNED if first_there > cursor + 1 else CursorStatus.SAME
 

@@ -1,8 +1,11 @@
 """The change log in PostgreSQL, read by what each snapshot shows.
 
-A log id is given before the commit, so ids above a cursor say nothing: a row may be committed late, below it. What has been
+A log id is given before the commit, so ids above a cursor say too little: a row may be committed late, below it. What has been
 read is a `pg_snapshot`, and new is what is visible now and was not visible in it. Nothing is skipped, and nothing waits for
 a transaction that stays open, in this database or another one.
+
+A server that crashes gives the transaction ids again that were not yet on its disk: a snapshot from before takes what comes under them
+for seen. So new is also whatever lies above the highest log id that was read.
 """
 
 from __future__ import annotations
@@ -47,7 +50,8 @@ _LATER: Final = f"g.xid >= pg_snapshot_xmax({_SEEN})"
 _LATE: Final = f"g.xid = ANY (ARRAY(SELECT pg_snapshot_xip({_SEEN})))"
 # the same in a form that no index answers: a backlog is walked through by log id
 _UNSEEN: Final = """
-    (%(seen)s::text = '' OR NOT pg_visible_in_snapshot(g.xid, nullif(%(seen)s::text, '')::pg_snapshot))
+    (%(seen)s::text = '' OR NOT pg_visible_in_snapshot(g.xid, nullif(%(seen)s::text, '')::pg_snapshot)
+        OR g.log_id > %(known)s)
     AND pg_visible_in_snapshot(g.xid, %(now)s::pg_snapshot)
 """
 # asked every second: the first row of an order is found in the index whatever statistics say
@@ -55,13 +59,15 @@ _LOOK: Final = f"""
     SELECT wake_bridge.log_life(), %(seen)s::text = ''
         OR coalesce((SELECT g.xid FROM wake_bridge.graphlog g ORDER BY g.xid DESC LIMIT 1)
             >= pg_snapshot_xmax({_SEEN}), false)
+        OR coalesce((SELECT g.log_id FROM wake_bridge.graphlog g ORDER BY g.log_id DESC LIMIT 1) > %(known)s, false)
         OR EXISTS (SELECT FROM pg_snapshot_xip({_SEEN}) AS late (xid) WHERE late.xid = (
             SELECT g.xid FROM wake_bridge.graphlog g WHERE g.xid >= late.xid ORDER BY g.xid LIMIT 1))
 """
 # `+ 0`, or the lowest would be looked for from the beginning of the log
 _LOWEST: Final = f"""
     SELECT least((SELECT min(g.log_id + 0) FROM wake_bridge.graphlog g WHERE {_LATER}),
-        (SELECT min(g.log_id + 0) FROM wake_bridge.graphlog g WHERE {_LATE}))
+        (SELECT min(g.log_id + 0) FROM wake_bridge.graphlog g WHERE {_LATE}),
+        (SELECT g.log_id FROM wake_bridge.graphlog g WHERE g.log_id > %(known)s ORDER BY g.log_id LIMIT 1))
 """
 _WITHOUT_BODY: Final = """
     CASE {0}.label WHEN 'MESSAGE' THEN {0}.data #- '{{properties,bodyText}}' ELSE {0}.data END::text
@@ -206,6 +212,7 @@ class PostgresGraph:
         self._is_behind = False
         self._bounds: LogBounds | None = None
         self._at = ""
+        self._known = LogId(0)
         self._news = 0
 
     # -- the log -------------------------------------------------------------------------------------------------
@@ -216,11 +223,11 @@ class PostgresGraph:
         with self._base.transaction(snapshot=True):
             piece = None
             if read.now:
-                piece = self._piece(read, limit)
+                piece = self._piece(read, cursor, limit)
                 read = read if piece else _Read(read.now)
             if piece is None:
                 read = self._begun(read.seen, cursor)
-                piece = self._piece(read, limit)
+                piece = self._piece(read, cursor, limit)
             last, examined, rows, fingerprint = piece or (0, 0, [], "")
             upto = LogId(max(cursor, last))
             if examined and (upto != last or not fingerprint):
@@ -233,7 +240,7 @@ class PostgresGraph:
         is_tip = examined < limit
         self._is_behind = not is_tip
         if is_tip:
-            self._at = read.now
+            self._at, self._known = read.now, upto
         return Page(
             entries=tuple(entry for entry in entries if isinstance(entry, LogEntry)),
             broken=tuple(entry for entry in entries if isinstance(entry, BrokenRow)),
@@ -248,15 +255,22 @@ class PostgresGraph:
         now = self._base.rows("SELECT pg_current_snapshot()::text")[0][0]
         if not seen:
             return _Read("", now, cursor)
-        lowest = self._base.rows(_LOWEST, {"seen": seen})[0][0]
+        lowest = self._base.rows(_LOWEST, {"seen": seen, "known": cursor})[0][0]
         return _Read(seen, now, lowest - 1 if lowest is not None else _LAST)
 
-    def _piece(self, read: _Read, limit: int) -> tuple[int, int, Rows, str] | None:
+    def _piece(self, read: _Read, cursor: LogId, limit: int) -> tuple[int, int, Rows, str] | None:
         """The next rows of what is new: the last id, how many were looked at, the relevant ones, what stands at the last.
 
         None at the end. Where they would fill the memory they are cut, and count as many as were asked for: there is more.
         """
-        values = {"seen": read.seen, "now": read.now, "upto": read.upto, "limit": limit, "most": PAGE_BYTES}
+        values = {
+            "seen": read.seen,
+            "now": read.now,
+            "upto": read.upto,
+            "known": cursor,
+            "limit": limit,
+            "most": PAGE_BYTES,
+        }
         last, examined, fingerprint = self._base.rows(_EXAMINED, values)[0]
         if not examined:
             return None
@@ -290,11 +304,11 @@ class PostgresGraph:
 
     def version(self) -> tuple[int, int, int]:
         """See `ChangeLog.version`; one question, which also finds what was committed late."""
-        life, is_news = self._base.rows(_LOOK, {"seen": self._at})[0]
+        life, is_news = self._base.rows(_LOOK, {"seen": self._at, "known": self._known})[0]
         if life != self._life:
             # a dump may have been restored in the graph's place
             self._base.close()
-            life, is_news = self._base.rows(_LOOK, {"seen": self._at})[0]
+            life, is_news = self._base.rows(_LOOK, {"seen": self._at, "known": self._known})[0]
             self._last, self._is_behind = (LogId(0), ""), False
         self._news += is_news or life != self._life
         self._life = life

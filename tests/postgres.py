@@ -67,7 +67,7 @@ class PostgresServer:
             server = cls.made(data, _QUICK, Path(told) if told else bundled())
             if not (data / "postmaster.pid").exists():
                 server.control(*server.starting)
-        _watched(data)
+        watched(data)
         return server
 
     @classmethod
@@ -192,7 +192,8 @@ class PostgresServer:
 
 
 @functools.cache
-def _watched(data: Path) -> subprocess.Popen[bytes]:
+def watched(data: Path) -> subprocess.Popen[bytes]:
+    """Have the server of that directory ended, and its files removed, once this run has ended."""
     # the run is this process, or the one that this worker of it was started by
     run = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
     return subprocess.Popen([sys.executable, "-m", __name__, str(data), str(run)], start_new_session=True)

@@ -386,11 +386,12 @@ def link_record(
         "version": version or None,
         "agents": [*agents],
         "conflicts": [*conflicts],
+        "waiting": [],
     }
 
 
-def sharing_record(host: HostOnGraph) -> dict[str, Any]:
-    """How a host stands that shares the graph, and whom it serves."""
+def sharing_record(host: HostOnGraph, waiting: Iterable[Identity] = ()) -> dict[str, Any]:
+    """How a host stands that shares the graph, whom it serves, and for whom something is `waiting` that no other one knows of."""
     state = "up" if host.is_alive else "gone" if host.is_gone else "down"
     why = "" if host.is_alive else f"not heard of for {host.seen_ago // 1000} s"
     if host.open_intents and not host.is_alive:
@@ -403,6 +404,7 @@ def sharing_record(host: HostOnGraph) -> dict[str, Any]:
         "version": host.version or None,
         "agents": [*host.identities],
         "conflicts": [],
+        "waiting": [*waiting],
     }
 
 

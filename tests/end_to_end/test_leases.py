@@ -65,10 +65,11 @@ class Hosts:
     second: Host
     url: str
 
-    def owner(self) -> str:
-        """The host that holds the lease of `@x`."""
+    def owner(self, identity: str = "@x") -> str:
+        """The host that holds the lease of an identity."""
         with psycopg.connect(self.url) as connection:
-            row = connection.execute("SELECT host FROM wake_bridge.leases WHERE identity = '@x'").fetchone()
+            statement = "SELECT host FROM wake_bridge.leases WHERE identity = %s"
+            row = connection.execute(statement, (identity,)).fetchone()
         return str(row[0]) if row and row[0] else ""
 
     def waits_for_owner(self, host: Host) -> None:
@@ -154,11 +155,11 @@ def test_one_of_two_hosts_wakes_an_agent_and_the_other_says_which(hosts: Hosts) 
     for command in (("why", message), ("why", "@x"), ("hosts", "list")):
         assert serving.name in other.sandbox.run(*command).stdout
     [found] = [one for one in other.sandbox.lines("doctor", expect=None) if one["check"] == f"host {serving.name}"]
-    assert (found["ok"], found["detail"].partition(": ")[2]) == (True, "@x")
+    assert (found["ok"], "@x" in found["detail"].partition(": ")[2]) == (True, True)
     listed = {one["host"]: one for one in other.sandbox.lines("hosts", "list")}
-    assert {name: (one["state"], one["agents"]) for name, one in listed.items()} == {
-        serving.name: ("up", ["@x"]),
-        other.name: ("up", []),
+    assert {name: (one["state"], "@x" in one["agents"]) for name, one in listed.items()} == {
+        serving.name: ("up", True),
+        other.name: ("up", False),
     }
 
     serving.sandbox.run("resume", "@x")
@@ -246,5 +247,42 @@ def test_what_was_committed_and_never_sent_is_told_by_who_took_over(hosts: Hosts
     serving.starts()
     other.sandbox.waits_for(lambda: other.told("taken back"), what="the wake")
     assert (serving.told("taken back"), other.told("taken back")) == (0, 1)
-    # a person clears what was left unsent
+
+    left = serving.sandbox.waits_for_delivery(target="@x", cause="left-to-host")
     serving.agent.fake.shows("idle")
+    serving.sandbox.waits_for_delivery(id=left["id"], state="DELIVERED", outcome="read")
+
+
+def test_what_one_host_alone_knows_of_is_told_there_and_comes_once_the_agent_is_moved(hosts: Hosts) -> None:
+    """An item is no row of the graph: the host that serves cannot know of it, and a person is told where it waits."""
+    serving, other = hosts.both()
+    hosts.anew(serving, other, {})
+    hosts.waits_for_owner(serving)
+    other.sandbox.run("notify", "@x", "--source", "build", "--mode", "active", "make ended with 2")
+    held = other.sandbox.waits_for_delivery(target="@x", cause="known-here-alone")
+    assert held["hold_detail"] == serving.name
+    assert "waits here" in other.sandbox.run("hosts", "list").stdout
+    assert [one["waiting"] for one in other.sandbox.lines("hosts", "list") if one["host"] == other.name] == [["@x"]]
+
+    other.sandbox.run("hosts", "move", "@x", other.name)
+    other.sandbox.waits_for(lambda: other.told("make ended with 2"), what="the item")
+
+
+def test_an_agent_whose_host_is_silent_is_told_by_that_host(hosts: Hosts) -> None:
+    """No other one sees it: the wake waits for that host, and comes there once its daemon runs again."""
+    first, second = hosts.first, hosts.second
+    first.world.agent("alone")
+    first.sandbox.enlist("@alone", "alone")
+    first.sandbox.waits_for(lambda: hosts.owner("@alone") == first.name, what="its lease")
+    first.daemon.kill()
+    hosts.lapse(first)
+    first.sandbox.send("@alone", "where are you")
+    held = second.sandbox.waits_for_delivery(target="@alone", hold_reason="host_away", cause="host-silent")
+    assert f"start the daemon on {first.name} again" in second.sandbox.run("why", "@alone").stdout
+
+    first.starts()
+    second.sandbox.waits_for_delivery(id=held["id"], state="DELIVERED", outcome="read")
+    assert any('"where are you"' in text for text in first.world.agents["alone"].fake.submits())
+    first.world.tmux.run("kill-session", "-t", "=alone")
+    first.daemon.stop()
+    first.starts()

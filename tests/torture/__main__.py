@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from tests.torture.catalogue import RUNS
-from tests.torture.reliability import FIGURES, PAGE, keep_run
+from tests.torture.reliability import FIGURES, PAGE, keep_piece, keep_run
 from tests.torture.report import DOCS, Table, Verdict
 from tests.torture.run import Run
 
@@ -103,7 +103,13 @@ def keep(outcome: Outcome, *, seed: int, is_long: bool, file: Path = FIGURES, pa
     """Leave the run's figures, and its row in the table of all runs."""
     figures = outcome.run.figures(outcome.tables, seed=seed, is_long=is_long)
     command = f"make torture{' LONG=1' if is_long else ''} ONLY={outcome.run.name}"
-    keep_run(outcome.run.name, command, figures, seconds=outcome.seconds, file=file, page=page)
+    whole = next((one for one in RUNS if outcome.run in one.pieces), None)
+    if whole is None:
+        keep_run(outcome.run.name, command, figures, seconds=outcome.seconds, file=file, page=page)
+    else:
+        keep_piece(
+            whole.name, whole.what, outcome.run.name, command, figures, seconds=outcome.seconds, file=file, page=page
+        )
 
 
 def table_of(outcomes: Sequence[Outcome]) -> str:
@@ -147,11 +153,13 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--long", action="store_true", help="the full counts; leaves its rows in docs/reliability.md")
     parser.add_argument("--seed", type=int, default=None, help="has the trials of an earlier run again")
     asked = parser.parse_args(arguments)
-    unknown = set(asked.names) - {run.name for run in RUNS}
+    known = [one for run in RUNS for one in (run.pieces if asked.long and run.pieces else [run])]
+    asked.names += [one.name for run in RUNS if run.name in asked.names for one in run.pieces if asked.long]
+    unknown = set(asked.names) - {one.name for one in (*RUNS, *known)}
     if unknown:
         parser.error(f"no such run: {', '.join(sorted(unknown))}")
     seed = secrets.randbelow(2**31) if asked.seed is None else asked.seed
-    chosen = [run for run in RUNS if run.name in asked.names or not asked.names]
+    chosen = [run for run in known if run.name in asked.names or not asked.names]
     signal.signal(signal.SIGTERM, _end_all)
     print(f"{'long' if asked.long else 'short'} form, seed {seed}", flush=True)
     began = time.monotonic()

@@ -16,7 +16,7 @@ def main() -> None:
     # what was started is ended with it, whoever ends it
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("told to end"))
     name, seed, form, file = sys.argv[1:]
-    run = next(one for one in RUNS if one.name == name)
+    run = next(one for each in RUNS for one in (each, *each.pieces) if one.name == name)
     with Course(int(seed), is_long=form == "long") as course:
         tables = run.play(course)
     Path(file).write_text(json.dumps([table.record() for table in tables]), encoding="utf-8")

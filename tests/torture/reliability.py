@@ -83,6 +83,44 @@ def keep_run(
     put_section("runs", table_of_runs(all_runs), page)
 
 
+def keep_piece(
+    name: str,
+    what: str,
+    piece: str,
+    command: str,
+    figures: Figures,
+    *,
+    seconds: float,
+    file: Path = FIGURES,
+    page: Path = PAGE,
+) -> None:
+    """Put a piece of a run into the place of its last one; the run's own figures are those of its pieces together.
+
+    Args:
+        name: of the run.
+        what: the goal in a few words.
+        piece: of the piece.
+        command: what runs the piece again.
+        figures: as of a run.
+        seconds: how long the piece took.
+        file: where the figures lie.
+        page: where the table belongs.
+    """
+    pieces = {**kept(file).get(name, {}).get("pieces", {}), piece: {**figures, **run_facts(command, seconds)}}
+    counts = ", ".join(f"{one.removeprefix(f'{name}-')} {each['trials']}" for one, each in pieces.items())
+    together = {
+        **figures,
+        "what": what,
+        "trials": sum(one["trials"] for one in pieces.values()),
+        "violations": sum(one["violations"] for one in pieces.values()),
+        "result": f"trials by piece: {counts}",
+        "pieces": pieces,
+    }
+    keep_run(
+        name, command, together, seconds=sum(one["duration_seconds"] for one in pieces.values()), file=file, page=page
+    )
+
+
 def table_of_runs(all_runs: Mapping[str, Figures]) -> str:
     """The one table of all runs."""
     rows: list[Sequence[str]] = [

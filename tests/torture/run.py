@@ -57,6 +57,7 @@ class Run:
         play: has all trials of a course.
         mostly_waits: costs little of a processor, so that others may run beside it.
         measured: a word that the names of measures have which stand in the table of all runs.
+        pieces: runs of their own that the long form is made of; their figures add up to this one's.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Run:
     play: Callable[[Course], Sequence[Table]]
     mostly_waits: bool = False
     measured: str = ""
+    pieces: Sequence[Run] = ()
 
     def figures(self, tables: Sequence[Table], *, seed: int, is_long: bool) -> dict[str, Any]:
         """All that is kept of it, as JSON."""

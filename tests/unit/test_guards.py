@@ -5,9 +5,19 @@ from itertools import count
 
 import pytest
 
-from wake_bridge.domain.causes import Cause
+from wake_bridge.domain.causes import Cause, Tell
 from wake_bridge.domain.delivery import Hold, HoldReason, Outcome
-from wake_bridge.domain.events import EventStatus, MessageDetail, PermissionDetail, TaskDetail, WakeEvent
+from wake_bridge.domain.events import (
+    EventStatus,
+    ItemDetail,
+    ItemMode,
+    ItemPriority,
+    ItemTier,
+    MessageDetail,
+    PermissionDetail,
+    TaskDetail,
+    WakeEvent,
+)
 from wake_bridge.domain.guards import (
     LOOK_AGAIN,
     Go,
@@ -170,6 +180,22 @@ def test_every_switch_says_what_it_is() -> None:
     other = judge(mail(), switches=Switches(other_driver=OtherDriver("pid 7", Cause.ANOTHER_WAKE_BRIDGE)))
     assert isinstance(other, Hold)
     assert (other.detail, other.cause) == ("pid 7", Cause.ANOTHER_WAKE_BRIDGE)
+
+
+def test_what_only_this_host_knows_of_calls_for_a_person_while_another_host_serves() -> None:
+    """A row of the graph is told by the host that serves; an item, or what an agent was seen to stand at, by nobody."""
+    serves = Switches(other_driver=OtherDriver("beta", Cause.OTHER_HOST))
+    item = replace(
+        mail(),
+        detail=ItemDetail("build", "make ended", ItemMode.ACTIVE, ItemTier.NOW, ItemPriority.NORMAL),
+        kind=EventKind.ITEM,
+    )
+    of_row, of_both = judge(mail(), switches=serves), judge(mail(), item, switches=serves)
+    assert isinstance(of_row, Hold)
+    assert isinstance(of_both, Hold)
+    assert (of_row.cause, of_row.cause.tell) == (Cause.OTHER_HOST, Tell.NEVER)
+    assert (of_both.cause, of_both.cause.tell) == (Cause.KNOWN_HERE_ALONE, Tell.WHEN_IT_LASTS)
+    assert "`wake-bridge hosts move @neo-gpt HOST`" in of_both.remedy(ME)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from wake_bridge.cli.context import IDENTITY, CommandContext, pass_run
 
 if TYPE_CHECKING:
     from wake_bridge.config.hosts import HostsFile, LinkedHost
+    from wake_bridge.domain.names import Identity
     from wake_bridge.ports.leases import HostDesk
 
 
@@ -163,11 +164,32 @@ def _sharing(run: CommandContext, own: str) -> list[tuple[dict[str, Any], str]]:
         desk.close()
     lines = []
     for one in found:
-        record = sharing_record(one)
+        waiting = _waiting_here(run) if one.host == own else ()
+        record = sharing_record(one, waiting)
         here = "  (this host)" if one.host == own else ""
-        line = f"{one.host}  {record['state']}  {', '.join(one.identities) or 'no agents'}{here}"
-        lines.append((record, f"{line}\n  {record['why']}" if record["why"] else line))
+        told = [f"{one.host}  {record['state']}  {', '.join(one.identities) or 'no agents'}{here}"]
+        told += [f"  {record['why']}"] if record["why"] else []
+        told += [
+            f"  what waits here for {who} no other host knows of: `wake-bridge hosts move {who} {own}`"
+            for who in waiting
+        ]
+        lines.append((record, "\n".join(told)))
     return lines
+
+
+def _waiting_here(run: CommandContext) -> Sequence[Identity]:
+    """For whom something waits here that only this host knows of, while another one serves them."""
+    from wake_bridge.domain.causes import Cause
+    from wake_bridge.domain.errors import LedgerError
+    from wake_bridge.storage.ledger import LedgerStore
+
+    try:
+        ledger = LedgerStore.open(run.places.state_dir, read_only=True)
+    except LedgerError:
+        return ()
+    with closing(ledger):
+        held = ((one.identity, one.hold) for one in ledger.unsettled())
+        return sorted({who for who, hold in held if hold is not None and hold.cause is Cause.KNOWN_HERE_ALONE})
 
 
 @hosts.command("move")

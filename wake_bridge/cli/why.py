@@ -180,7 +180,7 @@ def _identity_record(run: CommandContext, identity: Identity) -> dict[str, Any]:
     from wake_bridge.storage.graph.status import book_here
     from wake_bridge.storage.ledger import LedgerStore
 
-    routes = routes_now(run, identity)
+    routes = _with_silent_host(run, identity, routes_now(run, identity))
     book = book_here(run.settings)
     theirs = [(one, book.why_unwoken(one)) for one in book.all() if one.identity == identity]
     left = book.why_left_to_heartbeat(identity)
@@ -237,6 +237,29 @@ def _home_words(run: CommandContext, identity: Identity, routes: Mapping[str, An
     if any(one["route"] == HOST for one in routes["routes"]):
         return f"; it lives on {host}, whose daemon decides about its pane"
     return f"; {host} says that it lives there as well, and this host wakes it: take one of the two places away"
+
+
+def _with_silent_host(run: CommandContext, identity: Identity, routes: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same, with the host that served it last where nobody can be found here, and that host is silent."""
+    from contextlib import suppress
+
+    from wake_bridge.domain.causes import Cause, HoldReason
+    from wake_bridge.domain.errors import OperationFailed, SourceError
+    from wake_bridge.storage.graph.opened import open_host_desk
+
+    decision = routes["decision"]
+    if decision["holdReason"] != HoldReason.UNREACHABLE:
+        return routes
+    with suppress(SourceError, OperationFailed):
+        desk = open_host_desk(run.places.graph_place)
+        if desk is None:
+            return routes
+        with closing(desk):
+            silent = [one.host for one in desk.hosts() if identity in one.identities and not one.is_alive]
+        if silent:
+            away = {"holdReason": HoldReason.HOST_AWAY, "cause": Cause.HOST_SILENT, "where": silent[0]}
+            return {**routes, "decision": {**decision, **away}}
+    return routes
 
 
 def _of_identity(identity: Identity, routes: Mapping[str, Any], left: str, daemon: DaemonState) -> tuple[str, str]:

@@ -357,6 +357,12 @@ class Cause(StrEnum):
     LEFT_BY_TARGET = Remedy("left-by-target", HoldReason.STAGED, _CORRECT_THE_TARGET + _LEFT)
     LEFT_BY_MOVE = Remedy("left-by-move", HoldReason.STAGED, _BIND_AGAIN + _LEFT)
     LEFT_BY_ADAPTER = Remedy("left-by-adapter", HoldReason.STAGED, _BEGUN_BY_ANOTHER)
+    LEFT_TO_HOST = Remedy(
+        "left-to-host",
+        HoldReason.STAGED,
+        "clear our wake text from the composer of {where} and do not send it: another host serves {identity} now, and tells it"
+        " of this ({detail})",
+    )
 
     WINDOW = general(HoldReason.WINDOW, "nothing to do: events that arrive within the window join this wake")
     BUSY_PANE = general(HoldReason.BUSY_PANE, "nothing to do: another writer holds {where} for the moment")
@@ -466,12 +472,25 @@ class Cause(StrEnum):
         HoldReason.OTHER_HOST,
         "nothing to do: the host {detail} has told {identity} of it, or may have",
     )
+    KNOWN_HERE_ALONE = Remedy(
+        "known-here-alone",
+        HoldReason.OTHER_HOST,
+        "the host {detail} serves {identity}, and only this host knows of this: `wake-bridge hosts move {identity} HOST` with the name"
+        " that `wake-bridge hosts list` calls this host, or send it to {detail}",
+        tell=Tell.WHEN_IT_LASTS,
+    )
     LEASE_LATE = Remedy(
         "lease-late",
         HoldReason.OTHER_HOST,
         "nothing to do: this machine stood still before the key ({detail}); wake-bridge tries again",
     )
     HOST_AWAY = general(HoldReason.HOST_AWAY, "nothing to do: wake-bridge tries {where} again by itself ({detail})")
+    HOST_SILENT = Remedy(
+        "host-silent",
+        HoldReason.HOST_AWAY,
+        "start the daemon on {where} again, or the agent of {identity} on a host that runs; if {where} will not come back:"
+        " `wake-bridge hosts gone {where}`",
+    )
     DRY_RUN = general(HoldReason.DRY_RUN, "nothing to do: a dry run types nothing")
 
     LIMITED = general(

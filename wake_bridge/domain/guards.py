@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Hold, Outcome
-from wake_bridge.domain.events import EventStatus, WakeEvent
+from wake_bridge.domain.events import EventStatus, ItemDetail, PresenceDetail, WakeEvent
 from wake_bridge.domain.names import DAY, EPOCH_START, HOUR, MINUTE, Identity, Instant, WakePolicy
 from wake_bridge.domain.receivers import is_program
+from wake_bridge.domain.signed_wakes import is_signed
 from wake_bridge.domain.text import harmless
 from wake_bridge.domain.values import dataclass
 
@@ -212,7 +214,7 @@ def before_lock(
         return Nothing(_outcome_of(candidate.events))
     off = switched_off(switches, now, local_minutes)
     if off is not None:
-        return off
+        return _told_of(off, news)
     ripe = [one for one in news if one.not_before <= now]
     if candidate.due_at > now or not _wakes(ripe):
         first = min((one for one in news if _wakes([one])), key=lambda one: one.not_before)
@@ -241,6 +243,17 @@ def _outcome_of(events: Sequence[WakeEvent]) -> Outcome:
     return Outcome.READ if any(one.status in shown for one in events) else Outcome.EMPTY
 
 
+def _told_of(off: Hold, news: Sequence[WakeEvent]) -> Hold:
+    """What no other host can know of waits here until a person does something about it."""
+    is_here_alone = off.cause is Cause.OTHER_HOST and any(map(_is_known_here_alone, news))
+    return replace(off, cause=Cause.KNOWN_HERE_ALONE) if is_here_alone else off
+
+
+def _is_known_here_alone(event: WakeEvent) -> bool:
+    """Whether it is no row of the graph, which other hosts would read as well."""
+    return isinstance(event.detail, ItemDetail | PresenceDetail) or is_signed(event)
+
+
 def switched_off(switches: Switches, now: Instant, local_minutes: int) -> Hold | None:
     """The first switch that is off, the one that comes back by itself last; None when all are on. Never raises."""
     return next(_switches_off(switches, now, local_minutes), None)
@@ -257,7 +270,7 @@ def every_hold(
     """All that would hold the candidate now, where `before_lock` stops at the first; for `why`. Never raises."""
     news = [one for one in candidate.events if one.status is EventStatus.OPEN]
     holds = [
-        *_switches_off(switches, now, local_minutes),
+        *(_told_of(one, news) for one in _switches_off(switches, now, local_minutes)),
         *_limits_reached(news, candidate, limits, past, now, local_minutes),
     ]
     brakes = _brakes(news, candidate, limits, past, now)

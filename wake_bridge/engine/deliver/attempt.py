@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -11,7 +12,7 @@ import structlog
 
 from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Delivery, Hold, JournalEntry, Outcome, Progress, Proof, Step, progress_of
-from wake_bridge.domain.errors import LedgerUnwritable, StaleLease
+from wake_bridge.domain.errors import LedgerUnwritable, SourceError, StaleLease
 from wake_bridge.domain.guards import OtherDriver
 from wake_bridge.domain.names import Instant
 from wake_bridge.domain.routing import Route
@@ -81,6 +82,7 @@ _LEFT_THERE: Final[Mapping[Cause, Cause]] = {
     Cause.TARGET_MOVED: Cause.LEFT_BY_TARGET,
     Cause.NOT_YET_SHOWN: Cause.NOT_YET_SHOWN,
     Cause.BEGUN_BY_ANOTHER: Cause.LEFT_BY_ADAPTER,
+    **dict.fromkeys((Cause.OTHER_HOST, Cause.KNOWN_HERE_ALONE, Cause.TOLD_ELSEWHERE), Cause.LEFT_TO_HOST),
 }
 """The cause while our text stands in the composer meanwhile; for all others `staged` says enough."""
 
@@ -264,6 +266,7 @@ class LeaseRecovery:
         tracer: OutcomeTracer,
         current: Current,
         clock: Clock,
+        leases: Leases,
         *,
         relook: Callable[[Delivery], Instant],
     ) -> None:
@@ -275,6 +278,7 @@ class LeaseRecovery:
         self._tracer = tracer
         self._current = current
         self._clock = clock
+        self._leases = leases
         self._relook = relook
         self._log = structlog.get_logger("deliver")
 
@@ -299,6 +303,9 @@ class LeaseRecovery:
             )
             return self._ledger.settle(delivery, Outcome.UNKNOWN, Proof.NONE, silent, now)
         off = self._switches.off(delivery.identity)
+        may_ask = off is None or off.cause is Cause.OTHER_HOST
+        if may_ask and progress in TEXT_STANDS and (host := await self._told_by(delivery)):
+            return await self._left_to(host, delivery, progress)
         if off is not None and progress in TEXT_STANDS:
             return self._stay(delivery, replace(off, where=delivery.where))
         # where another adapter might find no trace of it and send it again
@@ -317,6 +324,28 @@ class LeaseRecovery:
         after = await self._attempt.make(route, place, delivery, may_begin=off is None)
         self._watch.forget(delivery.identity)
         return after
+
+    async def _told_by(self, delivery: Delivery) -> str:
+        """Which other host has told any of it meanwhile; empty where none has, or nobody can tell now."""
+        with suppress(SourceError):
+            told = await self._leases.told(delivery.identity, subjects_of(self._ledger, delivery.id))
+            return next(iter(told.values()), "")
+        return ""
+
+    async def _left_to(self, host: str, delivery: Delivery, progress: Progress) -> Delivery:
+        """Its text may not be sent any more: a person clears it, and then this wake is over."""
+        now, trace = self._clock.now(), await self._tracer.at_its_place(delivery)
+        if trace.proof >= Proof.SUBMITTED:
+            # a person sent it all the same
+            return self._ledger.settle(delivery, Outcome.SUBMITTED, trace.proof, {"proof": trace.told}, now)
+        stagings = [entry.at for entry in self._ledger.journal_of(delivery.id) if entry.step is Step.INTENT_STAGE]
+        # a paste may come to show late
+        may_come = progress is Progress.MAYBE_STAGED and now - stagings[-1] < self._current.settings.lease_ms
+        if trace.is_absent and not may_come:
+            told = {"why": f"the host {host} has told it, and nothing was sent here"}
+            return self._ledger.settle(delivery, Outcome.READ, Proof.NONE, told, now)
+        away = Hold(HoldReason.OTHER_HOST, host, delivery.where, self._relook(delivery), Cause.TOLD_ELSEWHERE)
+        return self._stay(delivery, away)
 
     def _former_place(self, route: Route, delivery: Delivery) -> Place | None:
         """Where a channel sent it: that a conversation has ended may be the proof that it never came in."""

@@ -117,6 +117,7 @@ class Gate:
             self._tracer,
             current,
             clock,
+            leases,
             relook=self._relook,
         )
         self._emissions = Emissions(
@@ -485,6 +486,8 @@ class Gate:
         soon = seen is not None and seen.wants_second_look
         look_at = self._watch.second_look_at(route) if route is not None and soon else self._relook(delivery)
         hold = verdict.decision if isinstance(verdict.decision, Hold) else Hold(HoldReason.UNKNOWN)
+        if hold.reason is HoldReason.UNREACHABLE and (host := self._leases.silent_host(delivery.identity)):
+            hold = Hold(HoldReason.HOST_AWAY, hold.detail, host, look_at, Cause.HOST_SILENT)
         # a suspended receiver says when it is tried again
         return hold if hold.next_look_at else replace(hold, next_look_at=look_at)
 

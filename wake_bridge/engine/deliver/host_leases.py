@@ -79,6 +79,7 @@ class HostLeases:
         self._changed = changed
         self._tokens: dict[Identity, int] = {}
         self._others: dict[Identity, str] = {}
+        self._silent: dict[Identity, str] = {}
         self._seen_at: dict[Identity, Instant] = {}
         self._alive_until = EPOCH_START
         self._checked_at = EPOCH_START
@@ -97,6 +98,10 @@ class HostLeases:
             return None if self._is_alive() else self._away()
         host = self._others.get(identity)
         return OtherDriver(host, Cause.OTHER_HOST) if host else None
+
+    def silent_host(self, identity: Identity) -> str:
+        """See `Leases.silent_host`."""
+        return self._silent.get(identity, "")
 
     async def take(self, identity: Identity, subject_keys: Sequence[str] = ()) -> OtherDriver | None:
         """See `Leases.take`."""
@@ -233,6 +238,7 @@ class HostLeases:
             self._seen_at |= dict.fromkeys(taken, self._clock.now())
             for one in taken:
                 self._others.pop(one, None)
+                self._silent.pop(one, None)
         for one in sorted({*before, *self._tokens} - {one for one in before if before[one] == self._tokens.get(one)}):
             if one in self._tokens:
                 self._log.info("lease_taken", agent=one, lease=self._tokens[one])
@@ -248,8 +254,13 @@ class HostLeases:
                 # a daemon that begins has not looked yet: what was its own stays so for a while
                 self._seen_at.setdefault(one, self._clock.now())
                 self._others.pop(one, None)
+                self._silent.pop(one, None)
                 continue
             self._tokens.pop(one, None)
+            if owner is not None and owner.host and not owner.is_alive:
+                self._silent[one] = owner.host
+            else:
+                self._silent.pop(one, None)
             if owner is not None and owner.host and owner.is_alive:
                 if self._others.get(one) != owner.host:
                     self._others[one] = owner.host

@@ -33,6 +33,9 @@ class Leases(Protocol):
     def elsewhere(self, identity: Identity) -> OtherDriver | None:
         """Which host drives it instead, or why nobody here can tell; None where this one does, or nobody does yet."""
 
+    def silent_host(self, identity: Identity) -> str:
+        """The host that drove it last and is alive no more, for as long as no other one sees its agent; empty for none."""
+
     async def take(self, identity: Identity, subject_keys: Sequence[str] = ()) -> OtherDriver | None:
         """Take its lease, for its agent was seen here; None where it is ours now, else who has it.
 
@@ -66,6 +69,10 @@ class SoleDriver:
     def elsewhere(self, identity: Identity) -> OtherDriver | None:  # noqa: ARG002 - the protocol's signature
         """Nobody."""
         return None
+
+    def silent_host(self, identity: Identity) -> str:  # noqa: ARG002 - the protocol's signature
+        """None."""
+        return ""
 
     async def take(self, identity: Identity, subject_keys: Sequence[str] = ()) -> OtherDriver | None:  # noqa: ARG002
         """It is ours."""

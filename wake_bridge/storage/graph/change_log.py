@@ -38,7 +38,7 @@ from wake_bridge.storage.graph.pieces import (
     value_at,
     walk,
 )
-from wake_bridge.storage.graph.rows import Large, RowReader, Stored, stored_or_none, text, without_body
+from wake_bridge.storage.graph.rows import Large, RowReader, Stored, stored_or_none, text, traces_among, without_body
 from wake_bridge.storage.graph.source import Rows, SqliteSource
 from wake_bridge.system.clock import timestamp_of_instant
 
@@ -288,21 +288,7 @@ class SqliteGraph:
                 log_ids = keys_of(self._source, f"SELECT g.log_id FROM GraphLog g {_ABOUT}", entity_id)  # noqa: S608 - ours
                 rows, _ = self._one_by_one(self._rows_with(_THAT), log_ids)
             edges = unread.edges_from(self._source, entity_id)
-        reader = RowReader()
-        read = [reader.entry(row) for row in rows]
-        mentioned = {entry.entity_id for entry in read}
-        message = node.properties if node and node.label == MESSAGE_LABEL else None
-        unlogged = (
-            LogEntry(LogId(0), "edges", edge.id, edge=edge, message=message)
-            for edge in edges
-            if edge.id not in mentioned
-        )
-        return Traces(
-            entries=(*(one for one in read if isinstance(one, LogEntry)), *unlogged),
-            broken=tuple(one for one in read if isinstance(one, BrokenRow)),
-            label=node.label if node else "",
-            properties=node.properties if node else None,
-        )
+        return traces_among(node, rows, edges)
 
     def touched(self, after: LogId, upto: LogId) -> set[str]:
         """See `ChangeLog.touched`."""

@@ -12,7 +12,7 @@ import re
 import sqlite3
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -21,7 +21,7 @@ from wake_bridge.domain.facts import MAIL_EDGES
 from wake_bridge.domain.messages import MESSAGE_LABEL
 from wake_bridge.domain.names import LogId
 from wake_bridge.domain.values import dataclass
-from wake_bridge.ports.change_log import IDENTITY_LABELS, BrokenRow, EdgeRow, Json, LogEntry
+from wake_bridge.ports.change_log import IDENTITY_LABELS, BrokenRow, EdgeRow, Json, LogEntry, Traces
 
 LARGEST_VALUE: Final = 1024 * 1024
 """Bytes that a value, or a row as SQLite packs it, may have to be loaded."""
@@ -262,6 +262,23 @@ class RowReader:
             self._messages[message_id] = without_body(stored(data))
         message = self._messages[message_id]
         return message.properties if message.label == MESSAGE_LABEL else None
+
+
+def traces_among(node: Stored | None, rows: Iterable[tuple[Any, ...]], edges: Iterable[EdgeRow]) -> Traces:
+    """What is known of an entity, by its node, the log's rows about it, and the edges from it; see `ChangeLog.traces_of`."""
+    reader = RowReader()
+    read = [reader.entry(row) for row in rows]
+    mentioned = {entry.entity_id for entry in read}
+    message = node.properties if node and node.label == MESSAGE_LABEL else None
+    unlogged = (
+        LogEntry(LogId(0), "edges", edge.id, edge=edge, message=message) for edge in edges if edge.id not in mentioned
+    )
+    return Traces(
+        entries=(*(one for one in read if isinstance(one, LogEntry)), *unlogged),
+        broken=tuple(one for one in read if isinstance(one, BrokenRow)),
+        label=node.label if node else "",
+        properties=node.properties if node else None,
+    )
 
 
 def _object(data: object) -> Mapping[str, Any]:

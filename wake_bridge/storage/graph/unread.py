@@ -67,11 +67,18 @@ def mail_states(
             text(node_id): _read_state(message_or_none(source, text(node_id), data))
             for node_id, data in rows_of(source, nodes, NODES, lambda key: node_row(source, key))
         }
-        edges = keys_of(source, _MAIL_OF, ids)
-        mail: dict[str, list[EdgeRow]] = {message_id: [] for message_id in messages}
-        for row in rows_of(source, edges, _MAIL, lambda key: edge_columns(source, key)):
-            edge = _edge(row)
-            mail.setdefault(edge.source, []).append(edge)
+        keys = keys_of(source, _MAIL_OF, ids)
+        edges = [_edge(row) for row in rows_of(source, keys, _MAIL, lambda key: edge_columns(source, key))]
+    return states_among(messages, edges, pairs)
+
+
+def states_among(
+    messages: Mapping[str, Stored | None], edges: Iterable[EdgeRow], pairs: Iterable[tuple[str, Identity]]
+) -> dict[tuple[str, Identity], MailState]:
+    """How each message stands for each identity, by all messages that are there and their edges."""
+    mail: dict[str, list[EdgeRow]] = {message_id: [] for message_id in messages}
+    for edge in edges:
+        mail.setdefault(edge.source, []).append(edge)
     return {
         (message_id, identity): mail_state(messages[message_id], mail[message_id], identity)
         if message_id in messages
@@ -102,8 +109,6 @@ def unread_among(
 
 def recent_mail(source: SqliteSource, since: Instant) -> list[str]:
     """See `ChangeLog.recent_mail`."""
-    # a day of slack, for times written with an offset; the exact comparison follows
-    day_before = datetime.fromtimestamp(since / 1000, UTC) - timedelta(days=1)
 
     def sent(node_id: object, data: object) -> tuple[int, str] | None:
         message = message_or_none(source, text(node_id), data)
@@ -111,8 +116,19 @@ def recent_mail(source: SqliteSource, since: Instant) -> list[str]:
             return None
         return parse_instant(message.properties.get("sentAt")) or 0, text(node_id)
 
-    recent = walk(source, _RECENT, sent, f"{day_before:%Y-%m-%d}", large=lambda key: sent(*node_row(source, key)))
-    return [message_id for sent_at, message_id in sorted(recent, key=itemgetter(0)) if sent_at >= since]
+    return recent_among(
+        walk(source, _RECENT, sent, day_before(since), large=lambda key: sent(*node_row(source, key))), since
+    )
+
+
+def day_before(since: Instant) -> str:
+    """What times are compared with as texts: a day of slack, for those written with an offset; `recent_among` is exact."""
+    return f"{datetime.fromtimestamp(since / 1000, UTC) - timedelta(days=1):%Y-%m-%d}"
+
+
+def recent_among(sent: Iterable[tuple[int, str]], since: Instant) -> list[str]:
+    """The ids of those sent since then, oldest first; each comes with its time."""
+    return [message_id for sent_at, message_id in sorted(sent, key=itemgetter(0)) if sent_at >= since]
 
 
 def mail_edges(source: SqliteSource, message_ids: Sequence[str]) -> list[LogEntry]:

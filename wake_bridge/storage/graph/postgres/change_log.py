@@ -11,7 +11,6 @@ for seen. So new is also whatever lies above the highest log id that was read.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Self
 
 from wake_bridge.domain.facts import EDGE_TYPES
@@ -35,8 +34,8 @@ from wake_bridge.ports.change_log import (
 )
 from wake_bridge.storage.graph.postgres.connection import PostgresConnection, Rows
 from wake_bridge.storage.graph.postgres.graph import UNMARKED, clean, edges_of, readable
-from wake_bridge.storage.graph.rows import RowReader, Stored, edge_row
-from wake_bridge.storage.graph.unread import GONE, mail_state, unread_among
+from wake_bridge.storage.graph.rows import RowReader, Stored, edge_row, traces_among
+from wake_bridge.storage.graph.unread import day_before, recent_among, states_among, unread_among
 from wake_bridge.system.clock import timestamp_of_instant
 
 PAGE_BYTES: Final = 16 * 1024 * 1024
@@ -393,16 +392,7 @@ class PostgresGraph:
         """See `ChangeLog.mail_states`."""
         rows = self._base.rows(_STATES, {"ids": sorted({clean(message_id) for message_id, _ in pairs})})
         messages = {row[0]: _node(row[4]) for row in rows if row[1] is None}
-        edges = edges_of([row for row in rows if row[1] is not None])
-        mail: dict[str, list[EdgeRow]] = {message_id: [] for message_id in messages}
-        for edge in edges:
-            mail.setdefault(edge.source, []).append(edge)
-        return {
-            (message_id, identity): mail_state(messages[message_id], mail[message_id], identity)
-            if message_id in messages
-            else GONE
-            for message_id, identity in pairs
-        }
+        return states_among(messages, edges_of([row for row in rows if row[1] is not None]), pairs)
 
     def edges_present(self, edge_ids: Sequence[str]) -> set[str]:
         """See `ChangeLog.edges_present`."""
@@ -421,10 +411,8 @@ class PostgresGraph:
 
     def recent_mail(self, since: Instant) -> list[str]:
         """See `ChangeLog.recent_mail`."""
-        # a day of slack, for times written with an offset; the exact comparison follows
-        day_before = datetime.fromtimestamp(since / 1000, UTC) - timedelta(days=1)
-        sent = [(parse_instant(at) or 0, one) for one, at in self._base.rows(_RECENT, (f"{day_before:%Y-%m-%d}",))]
-        return [message_id for sent_at, message_id in sorted(sent, key=lambda mail: mail[0]) if sent_at >= since]
+        rows = self._base.rows(_RECENT, (day_before(since),))
+        return recent_among(((parse_instant(at) or 0, one) for one, at in rows), since)
 
     def mail_edges(self, message_ids: Sequence[str]) -> list[LogEntry]:
         """See `ChangeLog.mail_edges`."""
@@ -440,21 +428,7 @@ class PostgresGraph:
             node = self._node(entity_id)
             rows = [_as_bytes(row) for row in self._base.rows(f"{_ROWS} {_ABOUT}", {"id": entity_id})]
             edges = edges_of(self._base.rows(_EDGES_FROM, (entity_id, entity_id)))
-        reader = RowReader()
-        read = [reader.entry(row) for row in rows]
-        mentioned = {entry.entity_id for entry in read}
-        message = node.properties if node and node.label == MESSAGE_LABEL else None
-        unlogged = (
-            LogEntry(LogId(0), "edges", edge.id, edge=edge, message=message)
-            for edge in edges
-            if edge.id not in mentioned
-        )
-        return Traces(
-            entries=(*(one for one in read if isinstance(one, LogEntry)), *unlogged),
-            broken=tuple(one for one in read if isinstance(one, BrokenRow)),
-            label=node.label if node else "",
-            properties=node.properties if node else None,
-        )
+        return traces_among(node, rows, edges)
 
     # -- below ---------------------------------------------------------------------------------------------------
 

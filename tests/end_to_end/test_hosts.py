@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import getpass
 import json
+import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -384,9 +387,10 @@ def test_who_asks_the_relay_without_its_key_wakes_nobody(two_hosts: TwoHosts) ->
 
 
 def test_a_pane_that_leads_to_another_host_says_what_to_do(two_hosts: TwoHosts, tmux: PrivateTmux) -> None:
-    """What runs behind ssh cannot be seen from here: wake-bridge must run there, and the hosts be linked."""
+    """What runs behind ssh cannot be seen from here: wake-bridge must run there, and the hosts be linked by what is printed."""
     near = two_hosts.near
-    pane = tmux.new_pane([str(near.home / "programs/ssh"), "-tt", "devbox", "echo there; cat"], session="far-away")
+    command = [str(near.home / "programs/ssh"), "-tt", "-l", getpass.getuser(), "devbox", "echo there; cat"]
+    pane = tmux.new_pane(command, session="far-away")
     tmux.waits_until(pane, lambda look: "there" in look.text, what="the other host")
     near.configure(f'{QUICK}[adapters.tmux]\nsocket_name = "{tmux.socket_name}"\n')
     said = near.run("panes").stdout
@@ -394,6 +398,10 @@ def test_a_pane_that_leads_to_another_host_says_what_to_do(two_hosts: TwoHosts, 
         "note: far-away:0.0: ssh. An agent behind it lives on the other host: run wake-bridge there, then `wake-bridge hosts add"
         in said
     )
+    (printed,) = re.findall(r"`wake-bridge (hosts add devbox [^`]+)`", near.run("panes", "--json").stdout)
+    # `wake-bridge` is not on the PATH over there, as it is where somebody has installed it
+    near.run(*shlex.split(printed), "--program", program_in(two_hosts.far))
+    assert near.ask("hosts", "list")["host"] == "devbox"
 
 
 @pytest.mark.torture

@@ -168,6 +168,13 @@ def _nothing(*_: object) -> None:
     pass
 
 
+def _shows_another_tmux(room: Room, agent: AgentPane) -> None:
+    tmux = room.world.tmux
+    tmux.run("new-session", "-d", "-s", "inside", "cat")
+    attach = f"exec env -u TMUX TERM=screen-256color tmux -S {tmux.socket_path} attach-session -t inside"
+    tmux.run("respawn-pane", "-k", "-t", agent.id, attach)
+
+
 def _has_unread_keys(room: Room, agent: AgentPane) -> None:
     room.world.tmux.run("respawn-pane", "-k", "-t", agent.id, f"exec {shlex.join(agent.fake.command('--deaf'))}")
     room.world.tmux.waits_until(agent.pane, lambda look: "fake harness" in look.text, 30, "its screen")
@@ -248,6 +255,7 @@ ROWS: Final[Mapping[str, Row]] = {
     "deaf": Row(C.INPUT_OFF, _tmux("select-pane", "-d", "-t", "{pane}"), _runs_it),
     "chorus": Row(C.SYNCHRONIZED, _in_chorus, _runs_it),
     "shell": Row(C.NO_AGENT, _leaves_to_its_shell, _starts_it, under_shell=True),
+    "nested": Row(C.OWN_PANES, _shows_another_tmux, _runs_it_elsewhere),
     "misnamed": Row(
         C.NO_PROFILE,
         _nothing,

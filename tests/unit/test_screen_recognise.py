@@ -3,7 +3,15 @@ from __future__ import annotations
 import pytest
 from wake_bridge_adapters.screens import is_shell_or_veto, load_profiles, recognise
 
-from wake_bridge.domain.programs import HARNESSES, Known, is_runner, reads_lines
+from wake_bridge.domain.programs import (
+    HARNESSES,
+    Carrier,
+    Known,
+    carrier_of,
+    is_runner,
+    reads_lines,
+    ssh_destination,
+)
 
 PROFILES = load_profiles()
 
@@ -98,6 +106,46 @@ def test_shells_remote_sessions_editors_and_pagers_are_no_agent(argv: list[str])
     """They are vetoes, whatever their arguments say."""
     assert is_shell_or_veto(argv)
     assert recognise(argv, PROFILES) is None
+
+
+@pytest.mark.parametrize(
+    ("argv", "carrier"),
+    [
+        (["script", "-q"], ("script", Carrier.SEEN)),
+        (["env", "X=1", "sudo", "-u", "ada", "claude"], ("sudo", Carrier.SEEN)),
+        (["node", "/usr/bin/devcontainer", "exec", "claude"], ("devcontainer", Carrier.SEEN)),
+        (["docker", "exec", "-it", "box", "codex"], ("docker", Carrier.HIDDEN)),
+        (["/usr/bin/ssh", "host", "claude"], ("ssh", Carrier.ELSEWHERE)),
+        (["bash", "-c", "sudo claude"], None),
+        (["vim", "docker"], None),
+        (["claude"], None),
+        ([], None),
+    ],
+)
+def test_what_only_carries_a_terminal_is_known_by_its_name(
+    argv: list[str], carrier: tuple[str, Carrier] | None
+) -> None:
+    """Arguments name no carrier, and a carrier is no agent whatever they say."""
+    assert carrier_of(argv) == carrier
+    assert carrier is None or recognise(argv, PROFILES) is None
+
+
+@pytest.mark.parametrize(
+    ("argv", "destination"),
+    [
+        ("ssh devbox", "devbox"),
+        ("ssh -tt me@devbox claude", "me@devbox"),
+        ("ssh -l me -p 2222 devbox", "ssh://me@devbox:2222"),
+        ("ssh -p2222 -l other me@devbox", "ssh://me@devbox:2222"),
+        ("ssh -At -i key -o User=me -- devbox -p 1", "devbox"),
+        ("ssh ssh://me@devbox:22", "ssh://me@devbox:22"),
+        ("ssh", ""),
+        ("ssh -p", ""),
+    ],
+)
+def test_where_an_ssh_leads_is_one_word(argv: str, destination: str) -> None:
+    """What `hosts add` is told: user and port are part of it."""
+    assert ssh_destination(argv.split()) == destination
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -59,16 +60,27 @@ def panes(run: CommandContext) -> None:
         headings.insert(0, "host")
         rows = [[one.get("host") or "here", *row] for one, row in zip((*found["panes"], *elsewhere), rows, strict=True)]
     run.console.table(headings, rows)
-    agents = [one for one in found["panes"] if one["harness"]]
-    for doubt, names in _doubts_of(agents).items():
-        run.console.say(f"note: {', '.join(names)}: {doubt}")
-    if to_hosts := [one["pane"] or one["id"] for one in found["panes"] if _runs_ssh(one)]:
-        run.console.say(
-            f"note: {', '.join(to_hosts)}: ssh. An agent behind it lives on the other host: run wake-bridge there, then"
+    for note in _notes_on(found["panes"]):
+        run.console.say(f"note: {note}")
+
+
+def _notes_on(panes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What a person can do about names that need not last, and about panes in which no agent can be seen."""
+    for doubt, names in _doubts_of(one for one in panes if one["harness"]).items():
+        yield f"{', '.join(names)}: {doubt}"
+    behind = [(one["pane"] or one["id"], one["cause"]) for one in panes if not one["harness"]]
+    if to_hosts := [pane for pane, cause in behind if cause == Cause.ON_ANOTHER_HOST]:
+        yield (
+            f"{', '.join(to_hosts)}: ssh. An agent behind it lives on the other host: run wake-bridge there, then"
             " `wake-bridge hosts add NAME` here"
         )
-    if commands := dict.fromkeys(command for one in found["panes"] for command in one["lasting"]):
-        run.console.say(f"note: names that last: {', then '.join(f'`{one}`' for one in commands)}")
+    for pane in (pane for pane, cause in behind if cause == Cause.HIDDEN_BY_CARRIER):
+        yield (
+            f"{pane}: an agent there is woken once its [targets] table says `pane = {json.dumps(pane)}` and which `harness` it"
+            " is (docs/carriers.md)"
+        )
+    if commands := dict.fromkeys(command for one in panes for command in one["lasting"]):
+        yield f"names that last: {', then '.join(f'`{one}`' for one in commands)}"
 
 
 def _all_panes(run: CommandContext) -> Mapping[str, Any]:
@@ -94,11 +106,6 @@ def _is_all(told: Mapping[str, Any]) -> bool:
     return bool(told.get("alike") and servers and not told["silent"]) and (
         not inside or os.path.realpath(inside) in servers
     )
-
-
-def _runs_ssh(one: Mapping[str, Any]) -> bool:
-    """Whether a pane leads to another host; what is there cannot be seen from here."""
-    return not one["harness"] and bool(re.search(r"\b(?:ssh|mosh-client|et)\b", str(one["why"])))
 
 
 def _row(one: Mapping[str, Any]) -> list[str]:

@@ -249,6 +249,22 @@ class Cause(StrEnum):
     SUSPENDED = Remedy(
         "suspended", HoldReason.NO_AGENT, "the agent in {where} is suspended: bring it back there with `fg`"
     )
+    HIDDEN_BY_CARRIER = Remedy(
+        "hidden-by-carrier",
+        HoldReason.NO_AGENT,
+        "say in the [targets] table of {identity} which agent is behind the program in {where} ({detail})",
+    )
+    ON_ANOTHER_HOST = Remedy(
+        "on-another-host",
+        HoldReason.NO_AGENT,
+        "run wake-bridge on the host that {where} is connected to, then link that host here ({detail})",
+    )
+    OWN_PANES = Remedy(
+        "own-panes",
+        HoldReason.NO_AGENT,
+        "{where} shows another tmux: run `wake-bridge bind {identity}` inside the agent's own pane, which pins it or prints"
+        " what to change in [targets]",
+    )
     NO_PROFILE = Remedy(
         "no-profile",
         HoldReason.NO_AGENT,

@@ -1,13 +1,14 @@
 """Recognises which harness a process is, by its argv. Pure.
 
-Interpreters and launchers are looked through; shells, remote and elevated sessions, editors and pagers are never an
-agent, whatever their arguments say.
+Interpreters, launchers and what only carries a terminal are looked through; shells, editors and pagers are never an agent,
+whatever their arguments say.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import Final, Protocol
 
@@ -63,14 +64,36 @@ SHELLS: Final = frozenset(
     {"ash", "bash", "csh", "dash", "elvish", "fish", "ksh", "mksh", "nu", "pwsh", "sh", "tcsh", "xonsh", "zsh"}
 )
 
-NOT_AGENTS: Final = SHELLS | frozenset(
+
+class Carrier(StrEnum):
+    """What can be known of the program behind one that only carries its terminal (docs/carriers.md).
+
+    `SEEN`: its processes descend from the carrier, so all that holds in a pane holds there. `HIDDEN`: it runs on this machine,
+    and nothing but the screen tells of it. `ELSEWHERE`: it runs on another host, and the screen is as old as the link.
+    `OWN_PANES`: it runs in a pane of its own, which is an address of its own.
+    """
+
+    SEEN = "seen"
+    HIDDEN = "hidden"
+    ELSEWHERE = "elsewhere"
+    OWN_PANES = "own panes"
+
+
+CARRIERS: Final[Mapping[str, Carrier]] = {
+    **dict.fromkeys(("script", "sudo", "su", "runuser", "unshare", "bwrap", "asciinema", "devcontainer"), Carrier.SEEN),
+    **dict.fromkeys(
+        ("docker", "podman", "nerdctl", "toolbox", "distrobox", "dtach", "abduco", "screen"), Carrier.HIDDEN
+    ),
+    **dict.fromkeys(("ssh", "mosh", "mosh-client", "et", "telnet", "kubectl"), Carrier.ELSEWHERE),
+    "tmux": Carrier.OWN_PANES,
+}
+
+NOT_AGENTS: Final = SHELLS | frozenset(CARRIERS) | frozenset(
     {
-        "ssh", "mosh", "mosh-client", "telnet", "et", "scp", "sftp",
-        "docker", "podman", "kubectl", "nerdctl", "lxc", "machinectl", "nsenter", "chroot", "distrobox", "toolbox",
-        "sudo", "su", "doas", "run0", "pkexec", "login",
+        "scp", "sftp", "lxc", "machinectl", "nsenter", "chroot", "doas", "run0", "pkexec", "login",
         "vi", "vim", "nvim", "view", "vimdiff", "emacs", "emacsclient", "nano", "pico", "micro", "hx", "helix", "kak", "ed", "mcedit",
         "less", "more", "most", "man", "bat", "pg", "moar",
-        "tmux", "screen", "zellij", "byobu", "script",
+        "zellij", "byobu",
     }
 )  # fmt: skip
 
@@ -134,6 +157,34 @@ def is_shell_or_veto(argv: Sequence[str]) -> bool:
     """Whether this process is a shell, or another program that must never be typed into. No process at all is one."""
     rest = _past_launchers(argv)
     return not rest or _program_name(rest[0].removeprefix("-")) in NOT_AGENTS
+
+
+def carrier_of(argv: Sequence[str]) -> tuple[str, Carrier] | None:
+    """The name and kind of a process that only carries a terminal; None for any other."""
+    names = [_program_name(word) for kind, word in program_of(argv) if kind == "path"]
+    return next(((name, CARRIERS[name]) for name in names if name in CARRIERS), None)
+
+
+_SSH_FLAGS_WITH_VALUE: Final = "BbcDEeFIiJLlmOoPpQRSWw"
+
+
+def ssh_destination(argv: Sequence[str]) -> str:
+    """Where an `ssh` leads, as one word that another ssh takes, user and port in it; empty where it leads nowhere."""
+    words = iter(argv[1:])
+    user, port, where = "", "", ""
+    for word in words:
+        if not word.startswith("-"):
+            where = word
+            break
+        flag = next((place for place, one in enumerate(word) if one in _SSH_FLAGS_WITH_VALUE), 0)
+        if not flag:
+            continue
+        value = word[flag + 1 :] or next(words, "")
+        user, port = (value if word[flag] == "l" else user), (value if word[flag] == "p" else port)
+    if not where or where.startswith("ssh://"):
+        return where
+    where = f"{user}@{where}" if user and "@" not in where else where
+    return f"ssh://{where}:{port}" if port else where
 
 
 def reads_lines(argv: Sequence[str]) -> bool:

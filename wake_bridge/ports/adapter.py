@@ -255,7 +255,7 @@ class Sight:
     `name` is what a configured target would say to mean exactly this place, empty where nothing exact can be said, and
     `socket` what it would say besides; `doubts` are the reasons why the name may come to mean another place, and `lasting`
     the commands after which the place has a name that lasts. `harness` is empty where no known agent is, and `who` says
-    who is there instead.
+    who is there instead, `cause` what that means for a wake.
     """
 
     place: Place
@@ -270,6 +270,7 @@ class Sight:
     directory: Path
     identities: tuple[str, ...]
     lasting: tuple[str, ...] = ()
+    cause: Cause = Cause.OTHER
 
 
 @dataclass(frozen=True, slots=True)

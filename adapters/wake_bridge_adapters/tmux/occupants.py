@@ -2,7 +2,8 @@
 
 Pane ids restart with the server, names match by prefix, and an agent that quits to its shell leaves `pane_pid` as it
 was. So the fence holds the server, the pane, its process and the agent's, each with its start time. A pane that is moved
-to another window or session is the same pane.
+to another window or session is the same pane. Where the pane's own program only carries a terminal (`sudo`, `docker`), who
+has that one is asked the same way, as far as it can be seen (docs/carriers.md).
 """
 
 from __future__ import annotations
@@ -10,17 +11,30 @@ from __future__ import annotations
 import fcntl
 import os
 import platform
+import re
+import shlex
+import stat
 import struct
 import subprocess
 import termios
 import time
-from collections.abc import Iterator, Mapping
-from pathlib import PurePath
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path, PurePath
+from typing import Final, Self
 
 import psutil
 
-from wake_bridge.domain.programs import SHELLS, is_runner, is_shell_or_veto, reads_lines
+from wake_bridge.domain.hosts import is_host_name
+from wake_bridge.domain.programs import (
+    SHELLS,
+    Carrier,
+    carrier_of,
+    is_runner,
+    is_shell_or_veto,
+    reads_lines,
+    ssh_destination,
+)
 from wake_bridge.domain.routing import Binding
 from wake_bridge.domain.values import dataclass
 from wake_bridge_adapters.process_stat import START_TIME, TERMINAL_GROUP, stat_fields
@@ -65,6 +79,54 @@ def descendants(pid: int) -> list[Process]:
         return []
     found = [process_now(one.pid) for one in family]
     return [one for one in found if one is not None]
+
+
+def sessions_begun_by(carrier: Process) -> list[Process]:
+    """The first process of each session that a process, or what it has started in its own session, has begun."""
+    session = _session_of(carrier.pid)
+    family = [carrier, *descendants(carrier.pid)]
+    inside = {one.pid for one in family if _session_of(one.pid) == session}
+    return [
+        one
+        for one in family
+        if _session_of(one.pid) == one.pid and one.pid not in inside and _parent(one.pid) in inside
+    ]
+
+
+def input_of(pid: int) -> str:
+    """A path by which the standard input of a process can be opened, whatever file system it sees; empty where none is known."""
+    if _has_proc():
+        return f"/proc/{pid}/fd/0"
+    try:
+        return psutil.Process(pid).terminal() or ""
+    except psutil.Error:
+        return ""
+
+
+def _reads_the_same(one: int, other: int) -> bool:
+    """Whether two processes have one terminal as their standard input."""
+    try:
+        inputs = [Path(input_of(pid)).stat() for pid in (one, other)]
+    except OSError:
+        return False
+    return stat.S_ISCHR(inputs[0].st_mode) and (inputs[0].st_dev, inputs[0].st_rdev) == (
+        inputs[1].st_dev,
+        inputs[1].st_rdev,
+    )
+
+
+def _session_of(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return 0
+
+
+def _parent(pid: int) -> int:
+    try:
+        return psutil.Process(pid).ppid()
+    except psutil.Error:
+        return 0
 
 
 def process_now(pid: int) -> Process | None:
@@ -204,11 +266,24 @@ def breach(fence: Binding, now: Binding) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PaneAgent:
-    """A known harness that has the terminal. `version` is read once for a process; empty where its files do not tell."""
+    """A known harness that has the terminal. `version` is read once for a process; empty where its files do not tell.
+
+    `carriers` are the programs that carry the terminal to it, the pane's own first. Where `is_hidden` the last of them stands
+    for it as `process`: who is behind it was only said, and shows on the screen alone.
+    """
 
     process: Process
     profile: Profile
     version: str = ""
+    carriers: tuple[str, ...] = ()
+    is_hidden: bool = False
+
+
+HIDDEN: Final = "hidden-by-carrier"
+"""The rule of a pane whose program carries a terminal, and what has that one cannot be seen."""
+
+_DEEPEST: Final = 8
+"""Carriers behind each other; further ones are not looked behind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +292,24 @@ class NoAgent:
 
     why: str
     rule: str = "no-agent"
+
+
+@dataclass(frozen=True, slots=True)
+class _Terminal:
+    """A terminal, by the first process of its session: the leader of the group that has it, and what carries it to there."""
+
+    session: int
+    leader: Process | None
+    carriers: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, session: int, carriers: tuple[str, ...] = ()) -> Self:
+        """The terminal of a session as it is now."""
+        return cls(session, foreground_leader(session), carriers)
+
+    def behind(self, carrier: str) -> Self:
+        """The same, behind one more carrier."""
+        return replace(self, carriers=(*self.carriers, carrier))
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,9 +341,11 @@ class Occupants:
         key = (socket, pane_id)
         known = self._remembered.get(key)
         is_same = known and (known.pane_pid, known.command, known.harness) == (pane_pid, command, harness)
+        # tmux's command is the carrier's, whoever has the terminal behind it
+        is_same = is_same and not known.agent.carriers if known else False
         if known and is_same and not anew and process_now(known.agent.process.pid) == known.agent.process:
             return known.agent
-        occupant = self._look(pane_pid, harness, known.agent if known else None)
+        occupant = self._look(_Terminal.of(pane_pid), harness, known.agent if known else None)
         if known and isinstance(occupant, NoAgent):
             self._set_aside[key] = known.agent.process
         if isinstance(occupant, PaneAgent) and self._has_lost_its_paste(key, occupant):
@@ -272,28 +367,77 @@ class Occupants:
         is_back = before is not None and (before.pid, before.started) == (agent.process.pid, agent.process.started)
         return is_back and agent.profile.paste.lost_when_stopped
 
-    def _look(self, pane_pid: int, harness: str, known: PaneAgent | None) -> PaneAgent | NoAgent:
-        leader = foreground_leader(pane_pid)
+    @property
+    def profiles(self) -> Mapping[str, Profile]:
+        """The screen profiles by the harness's name."""
+        return self._profiles
+
+    def _look(self, terminal: _Terminal, harness: str, known: PaneAgent | None) -> PaneAgent | NoAgent:
+        leader = terminal.leader
         if leader is None:
             return NoAgent("no process has the terminal")
-        if is_shell_or_veto(leader.argv) and not _runs_a_script(leader):
+        if is_shell_or_veto(leader.argv) and not _runs_a_script(leader) and carrier_of(leader.argv) is None:
             return self._nobody(leader)
         if harness and harness not in self._profiles:
             return NoAgent(f"no screen profile is called {harness!r}", "no-profile")
-        runner: tuple[Process, Profile] | None = None
-        for process in _group_of(leader, pane_pid):
-            if is_shell_or_veto(process.argv):
-                continue
-            if harness and reads_lines(process.argv):
-                return NoAgent(f"{_name_of(process)} has the terminal and is not {harness}, although `harness` says so")
-            name = harness or recognise(process.argv, self._profiles)
-            if name and process.is_stopped:
-                return NoAgent(f"{_name_of(process)} is stopped", "suspended")
-            if name and not is_runner(process.argv):
-                return _agent(process, self._profiles[name], known)
-            if name:
-                runner = runner or (process, self._profiles[name])
-        return _agent(*runner, known) if runner else self._nobody(leader)
+        runner: PaneAgent | None = None
+        for process in _group_of(leader, terminal.session):
+            found = self._who(process, terminal, harness, known)
+            if isinstance(found, str):
+                terminal = terminal.behind(found)
+            elif isinstance(found, PaneAgent) and is_runner(process.argv):
+                runner = runner or found
+            elif found is not None:
+                return found
+        return runner or self._nobody(leader)
+
+    def _who(
+        self, process: Process, terminal: _Terminal, harness: str, known: PaneAgent | None
+    ) -> PaneAgent | NoAgent | str | None:
+        """Who a process that has a terminal is: an agent, what speaks against one, or a carrier, by its name, of that same terminal."""
+        if (carrier := carrier_of(process.argv)) is not None:
+            return self._behind(process, *carrier, terminal, harness, known)
+        if is_shell_or_veto(process.argv):
+            return None
+        if harness and reads_lines(process.argv):
+            return NoAgent(f"{_name_of(process)} has the terminal and is not {harness}, although `harness` says so")
+        name = harness or recognise(process.argv, self._profiles)
+        if name and process.is_stopped:
+            return NoAgent(f"{_name_of(process)} is stopped", "suspended")
+        return _agent(process, self._profiles[name], known, terminal.carriers) if name else None
+
+    def _behind(
+        self,
+        process: Process,
+        name: str,
+        kind: Carrier,
+        terminal: _Terminal,
+        harness: str,
+        known: PaneAgent | None,
+    ) -> PaneAgent | NoAgent | str:
+        """Who is behind a process that only carries its terminal."""
+        if process.is_stopped:
+            return NoAgent(f"{name} is stopped", "suspended")
+        if kind is Carrier.ELSEWHERE:
+            return NoAgent(f"{name} has the terminal; {_link_to(process.argv, name)}", "on-another-host")
+        if kind is Carrier.OWN_PANES:
+            return NoAgent(f"{name} has the terminal; what it shows has panes of its own", "own-panes")
+        if kind is Carrier.HIDDEN and not harness:
+            return NoAgent(f"{name} has the terminal and only carries it", HIDDEN)
+        carriers = (*terminal.carriers, name)
+        if kind is Carrier.HIDDEN:
+            return PaneAgent(process, self._profiles[harness], carriers=carriers, is_hidden=True)
+        begun = sessions_begun_by(process)
+        if not begun:
+            return name
+        if len(begun) > 1 or len(carriers) > _DEEPEST:
+            return NoAgent(f"{name} has the terminal; {len(begun)} sessions are behind it")
+        (first,) = begun
+        if (_terminal_group(first.pid) or 0) > 0:
+            return self._look(_Terminal.of(first.pid, carriers), harness, known)
+        if not _reads_the_same(first.pid, process.pid):
+            return NoAgent(f"{name} has the terminal; nobody can tell who reads it behind it")
+        return self._look(_Terminal(first.pid, first, carriers), harness, known)
 
     def _nobody(self, leader: Process) -> NoAgent:
         """No agent has the terminal; one may have been sent behind its shell with Ctrl-Z."""
@@ -303,12 +447,21 @@ class Occupants:
         return NoAgent(f"{_name_of(leader)} has the terminal")
 
 
-def _agent(process: Process, profile: Profile, known: PaneAgent | None) -> PaneAgent:
+def _agent(process: Process, profile: Profile, known: PaneAgent | None, carriers: tuple[str, ...]) -> PaneAgent:
     """The agent that this process is; `known` is the one that was there before."""
-    if known is not None and known.process == process and known.profile is profile:
+    if known is not None and (known.process, known.carriers) == (process, carriers) and known.profile is profile:
         return known
     version = installed_version(process.argv, executable_of(process.pid), search_path_of(process.pid), profile)
-    return PaneAgent(process, profile, version)
+    return PaneAgent(process, profile, version, carriers)
+
+
+def _link_to(argv: Sequence[str], name: str) -> str:
+    """What links the host that a process leads to."""
+    where = ssh_destination(argv) if name == "ssh" else ""
+    host = re.sub(r"^.*@|:\d+$", "", where.removeprefix("ssh://"))
+    name = host if is_host_name(host) else "NAME"
+    destination = f" --ssh {shlex.quote(where)}" if where not in {"", name} else ""
+    return f"`wake-bridge hosts add {name}{destination}` links the host behind it"
 
 
 def _group_of(leader: Process, pane_pid: int) -> Iterator[Process]:

@@ -340,14 +340,11 @@ class Resolver:
     def _place(self, located: _Located, harness: str) -> Place:
         fence = self._fence(located, harness)
         agent = self._agent(located, harness)
-        paste = agent.profile.paste if agent else None
         return Place(
             key=str(PaneKey(fence.socket, fence.server_pid, fence.pane_id)),
             label=located.pane.label,
             fence=fence,
-            paper=TargetLimits(paste.max_lines, paste.max_characters, paste.at_reads_files)
-            if paste
-            else TargetLimits(),
+            paper=limits_of(agent),
         )
 
     def _fence(self, located: _Located, harness: str) -> Binding:
@@ -365,6 +362,14 @@ class Resolver:
         pane = located.pane
         occupant = self._occupants.of(located.socket, pane.pane_id, pane.pane_pid, pane.command, harness)
         return occupant if isinstance(occupant, PaneAgent) else None
+
+
+def limits_of(agent: PaneAgent | None) -> TargetLimits:
+    """What an agent takes well. A text of one line holds no line break that a shell behind a carrier would run."""
+    if agent is None:
+        return TargetLimits()
+    paste = agent.profile.paste
+    return TargetLimits(1 if agent.is_hidden else paste.max_lines, paste.max_characters, paste.at_reads_files)
 
 
 def _meant(target: str, panes: Sequence[Pane]) -> str:

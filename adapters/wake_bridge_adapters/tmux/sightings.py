@@ -15,8 +15,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Final
 
+from wake_bridge.domain.causes import Cause, HoldReason, cause_of
 from wake_bridge.domain.values import dataclass
-from wake_bridge.ports.adapter import Place, Sight, Sights, TargetLimits
+from wake_bridge.ports.adapter import Place, Sight, Sights
 from wake_bridge_adapters.tmux.command import TmuxServer, socket_path, why_not_ours
 from wake_bridge_adapters.tmux.occupants import NoAgent, Occupants, PaneAgent
 from wake_bridge_adapters.tmux.pane_facts import NoPane
@@ -31,7 +32,7 @@ from wake_bridge_adapters.tmux.panes import (
     panes_of,
     window_in,
 )
-from wake_bridge_adapters.tmux.resolve import PaneKey
+from wake_bridge_adapters.tmux.resolve import PaneKey, limits_of
 
 RENUMBERED: Final = "#{?renumber-windows,1,0}"
 """Whether windows move up when one before them is closed; asked for besides what a pane always tells."""
@@ -287,13 +288,12 @@ class Sightings:
         occupant = occupants[pane.pane_id]
         agent = occupant if isinstance(occupant, PaneAgent) else None
         agents = [pane_id for pane_id, one in occupants.items() if isinstance(one, PaneAgent)]
-        paste = agent.profile.paste if agent else None
         name = name_of(pane, panes)
         return Sight(
             place=Place(
                 key=str(PaneKey(os.path.realpath(socket), pane.server_pid, pane.pane_id)),
                 label=pane.label,
-                paper=TargetLimits(paste.max_lines, paste.max_characters) if paste else TargetLimits(),
+                paper=limits_of(agent),
             ),
             server=socket,
             pane_id=pane.pane_id,
@@ -303,6 +303,7 @@ class Sightings:
             harness=agent.profile.name if agent else "",
             version=agent.version if agent else "",
             who=occupant.why if isinstance(occupant, NoAgent) else "",
+            cause=cause_of(HoldReason.NO_AGENT, rule=occupant.rule) if isinstance(occupant, NoAgent) else Cause.OTHER,
             directory=Path(pane.values[_DIRECTORY]),
             identities=tuple(pane.identities),
             lasting=mending_of(pane, panes, socket, agents).commands if agent and name.doubts else (),

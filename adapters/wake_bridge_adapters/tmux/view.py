@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Final
 
@@ -14,11 +14,20 @@ from wake_bridge.domain.routing import Binding
 from wake_bridge.domain.values import dataclass
 from wake_bridge.ports.adapter import Wake
 from wake_bridge_adapters.screens.classify import DRAFT, Reading, classify, holds_only, holds_part, mark_in_transcript
+from wake_bridge_adapters.screens.profile import Profile
 from wake_bridge_adapters.screens.screen import Screen
 from wake_bridge_adapters.screens.version import version_evidence
 from wake_bridge_adapters.tmux.command import TmuxServer
 from wake_bridge_adapters.tmux.guarded import NotExpressible, can_be_sight
-from wake_bridge_adapters.tmux.occupants import NoAgent, Occupants, PaneAgent, fence_around, unread_bytes
+from wake_bridge_adapters.tmux.occupants import (
+    HIDDEN,
+    NoAgent,
+    Occupants,
+    PaneAgent,
+    fence_around,
+    input_of,
+    unread_bytes,
+)
 from wake_bridge_adapters.tmux.pane_facts import NoPane, PaneFacts, PaneReading, look_at
 
 UNREAD_INPUT: Final = "unread-input"
@@ -48,7 +57,9 @@ class PaneView:
     @property
     def obstacles(self) -> tuple[Evidence, ...]:
         """All that speaks against a key, but for text in the composer, which may be ours."""
-        return tuple(one for one in self.evidence if one.vote is not PresenceState.IDLE and one.rule != DRAFT)
+        return tuple(
+            one for one in self.evidence if one.weighs and one.vote is not PresenceState.IDLE and one.rule != DRAFT
+        )
 
     @property
     def fingerprint(self) -> str:
@@ -106,9 +117,9 @@ class Observer:
             reading=reading,
             evidence=(
                 *_pane_evidence(facts),
-                *_agent_evidence(agent),
+                *_agent_evidence(agent, screen, self._occupants.profiles),
                 *_typing_evidence(look, self._typing_quiet),
-                *_motion_evidence(look),
+                *_motion_evidence(look, agent),
                 *(reading.evidence if reading else ()),
             ),
             fence=fence_around(
@@ -152,9 +163,19 @@ def _pane_evidence(facts: PaneFacts) -> Iterator[Evidence]:
         yield Evidence("synchronized", PresenceState.UNKNOWN, saw=saw, region="pane")
 
 
-def _agent_evidence(agent: PaneAgent | NoAgent) -> Iterator[Evidence]:
+def _agent_evidence(agent: PaneAgent | NoAgent, screen: Screen, profiles: Mapping[str, Profile]) -> Iterator[Evidence]:
     if isinstance(agent, NoAgent):
-        yield Evidence(agent.rule, PresenceState.UNKNOWN, saw=agent.why, region="process", hold=HoldReason.NO_AGENT)
+        saw = f"{agent.why}; {_line_for(screen, profiles)}" if agent.rule == HIDDEN else agent.why
+        yield Evidence(agent.rule, PresenceState.UNKNOWN, saw=saw, region="process", hold=HoldReason.NO_AGENT)
+    elif agent.carriers:
+        saw = f"behind {', '.join(agent.carriers)}{', where only the screen tells' if agent.is_hidden else ''}"
+        yield Evidence("carried", PresenceState.UNKNOWN, saw=saw, region="process", weighs=False)
+
+
+def _line_for(screen: Screen, profiles: Mapping[str, Profile]) -> str:
+    """The line of configuration that says what is behind a carrier: the harness whose composer is on the screen, if it is one."""
+    idle = [name for name, one in profiles.items() if classify(screen, one).state is PresenceState.IDLE]
+    return f'`harness = "{idle[0]}"`' if len(idle) == 1 else 'such as `harness = "claude"`'
 
 
 def _typing_evidence(look: PaneReading, typing_quiet: float) -> Iterator[Evidence]:
@@ -173,10 +194,14 @@ def _typing_evidence(look: PaneReading, typing_quiet: float) -> Iterator[Evidenc
         )
 
 
-def _motion_evidence(look: PaneReading) -> Iterator[Evidence]:
+def _motion_evidence(look: PaneReading, agent: PaneAgent | NoAgent) -> Iterator[Evidence]:
     if look.is_moving:
         yield Evidence("moving", PresenceState.ACTIVE, region="pane")
-    elif not look.facts.is_dead and (waiting := unread_bytes(look.facts.terminal)):
+        return
+    terminals = [look.facts.terminal]
+    if isinstance(agent, PaneAgent) and agent.carriers and not agent.is_hidden:
+        terminals.append(input_of(agent.process.pid))
+    if not look.facts.is_dead and (waiting := max(map(unread_bytes, terminals))):
         saw = f"{waiting} bytes of input are not read yet"
         yield Evidence(UNREAD_INPUT, PresenceState.ACTIVE, saw=saw, region="terminal")
 

@@ -117,7 +117,7 @@ def test_an_agent_that_quit_to_its_shell_is_no_agent(scene: Scene) -> None:
     assert agent.is_untouched()
 
 
-@pytest.mark.parametrize("program", ["bash", "ssh", "docker", "sudo", "vim", "less"])
+@pytest.mark.parametrize("program", ["bash", "ssh", "tmux", "sudo", "vim", "less"])
 def test_programs_that_are_no_agents_are_vetoed_even_for_a_named_harness(scene: Scene, program: str) -> None:
     """An explicit `[targets].harness` replaces the recognition, never the vetoes."""
     link = scene.directory / program

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Self
 
 from wake_bridge.domain.causes import Cause
@@ -74,19 +75,27 @@ async def pane_reports(
     reports: list[PaneReport] = []
     silent: list[tuple[str, str]] = []
     dwellers = _dwellers(reach)
+    said = {one.key: one.harness for one in reach.values() if one.harness}
     for name, lister in adapters.items():
         if not isinstance(lister, PaneLister):
             continue
         sights = await lister.list_panes()
         silent += sights.silent
-        agents = [one for one in sights.seen if one.harness and (name, one.place.key) not in known]
-        seen = {**known, **(await _look_at_all(name, lister, agents, fresh_for_ms) if looks else {})}
-        for sight in sights.seen:
+        found = [_as_it_is_said(one, said.get(one.place.key, "")) for one in sights.seen]
+        agents = [one for one in found if one.harness and (name, one.place.key) not in known]
+        seen = {**known, **(await _look_at_all(name, lister, agents, said, fresh_for_ms) if looks else {})}
+        for sight in found:
             key = sight.place.key
-            nothing = Glance(PresenceState.UNKNOWN, sight.who)
+            nothing = Glance(PresenceState.UNKNOWN, sight.who, cause=sight.cause)
             glance = seen.get((name, key), nothing) if sight.harness else nothing
             reports.append(PaneReport(name, sight, dwellers.get(key, ()), glance))
     return PaneReports(reports, silent)
+
+
+def _as_it_is_said(sight: Sight, harness: str) -> Sight:
+    """A place with the agent that its target says is behind what carries its terminal, which alone can be seen there."""
+    is_said = harness and sight.cause is Cause.HIDDEN_BY_CARRIER
+    return replace(sight, harness=harness) if is_said else sight
 
 
 def _dwellers(reach: Mapping[Identity, Reach]) -> Mapping[str, tuple[Identity, ...]]:
@@ -99,10 +108,12 @@ def _dwellers(reach: Mapping[Identity, Reach]) -> Mapping[str, tuple[Identity, .
 
 
 async def _look_at_all(
-    name: str, adapter: HarnessAdapter, sights: Sequence[Sight], fresh_for_ms: int
+    name: str, adapter: HarnessAdapter, sights: Sequence[Sight], said: Mapping[str, str], fresh_for_ms: int
 ) -> dict[PaneKey, Glance]:
     """What one look at each says."""
-    seen = await asyncio.gather(*(adapter.observe(one.place, Address(Identity(""))) for one in sights))
+    addresses = [Address(Identity(""), harness=said.get(one.place.key, "")) for one in sights]
+    looks = (adapter.observe(one.place, address) for one, address in zip(sights, addresses, strict=True))
+    seen = await asyncio.gather(*looks)
     found = [fuse(one, None, one.at, fresh_for_ms) for one in seen]
     return {
         (name, sight.place.key): Glance(one.state, one.detail, cause=one.cause)

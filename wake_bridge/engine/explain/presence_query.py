@@ -39,7 +39,7 @@ class PresenceReading:
 class Reach:
     """Whether an identity can be woken now: `where` it is (`key` names the place), or `hold` why nowhere.
 
-    `adapter` is whose place it is. `overruled` says in a clause why it is not where its newest subscription says; empty
+    `adapter` is whose place it is, `harness` what is said to run there. `overruled` says in a clause why it is not where its newest subscription says; empty
     where it is, or says nothing.
     """
 
@@ -48,6 +48,7 @@ class Reach:
     adapter: str = ""
     hold: Hold | None = None
     overruled: str = ""
+    harness: str = ""
 
 
 async def reach_of(identity: Identity, routes: Routes, watch: Watch) -> Reach:
@@ -61,7 +62,7 @@ async def reach_of(identity: Identity, routes: Routes, watch: Watch) -> Reach:
         elif not route.capabilities.composer_independent:
             # the pane is what a person looks for, also where another door is tried first
             overruled = await _overruled(routes, route, found)
-            return Reach(found.label, found.key, route.adapter, overruled=overruled)
+            return Reach(found.label, found.key, route.adapter, overruled=overruled, harness=route.address.harness)
         elif not found.only_seen:
             natively = natively or Reach(found.label, found.key, route.adapter)
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import ClassVar, Final, Self
 
@@ -52,6 +53,7 @@ from wake_bridge_adapters.tmux.sightings import (
     mending_of,
     release_panes,
 )
+from wake_bridge_adapters.tmux.stillness import Stillness
 from wake_bridge_adapters.tmux.view import Observer, PaneView
 
 SHOWN_FOR: Final = 5_000
@@ -142,6 +144,7 @@ class TmuxAdapter:
         self._last_keys: dict[str, int] = {}
         self._last_key_of: dict[str, int] = {}
         self._servers: dict[str, TmuxServer] = {}
+        self._still: dict[str, Stillness] = {}
         self.adopt(context)
 
     def adopt(self, context: AdapterContext) -> None:
@@ -158,20 +161,38 @@ class TmuxAdapter:
 
     async def resolve(self, address: Address) -> Place | Nowhere:
         """Find the one pane the address means, now."""
-        return await self._resolver.resolve(address)
+        with self._looking(self._socket(address.socket)):
+            return await self._resolver.resolve(address)
 
     async def survey(self, places: Sequence[Place]) -> Mapping[str, str]:
-        """One `list-panes -a` per socket, shared with what is resolved at the same moment: what changes whenever a new look could show something new."""
+        """One `list-panes -a` per socket, shared with what is resolved at the same moment: what changes whenever a new look could show something new.
+
+        None for a server that has slept since the last one.
+        """
         wanted = {place.key: PaneKey.of(place.key) for place in places}
         signs: dict[str, str] = {}
         for socket in {key.socket for key in wanted.values()}:
+            asked = frozenset(name for name, key in wanted.items() if key.socket == socket)
+            still = self._still.get(socket)
+            if still is not None and still.holds(asked):
+                signs |= still.signs
+                continue
+            self._still.pop(socket, None)
             panes = await self._resolver.listing.of(self._server(socket))
             if isinstance(panes, NoPane):
                 continue
             found = {str(PaneKey(socket, pane.server_pid, pane.pane_id)): pane.sign_of_life for pane in panes}
-            signs |= {key: found[key] for key in wanted if key in found}
-            self._note_who_looks(socket, panes, found.keys() & wanted.keys())
+            told = {key: found[key] for key in asked if key in found}
+            signs |= told
+            self._note_who_looks(socket, panes, told.keys())
+            if panes and not any(pane.is_fresh for pane in panes):
+                self._still[socket] = Stillness(panes[0].server_pid, told, asked)
         return signs
+
+    def _looking(self, socket: str) -> AbstractContextManager[None]:
+        """What a call of our own that only looks is made in: it must not count as a change."""
+        still = self._still.get(socket)
+        return nullcontext() if still is None else still.while_we_look()
 
     def _note_who_looks(self, socket: str, panes: Sequence[Pane], keys: Collection[str]) -> None:
         """Keep what this listing says of who looks at which pane; a pane is listed once for each session that shows it."""
@@ -206,7 +227,8 @@ class TmuxAdapter:
     async def observe(self, place: Place, address: Address) -> Observation:
         """One look: evidence, never a verdict."""
         key = PaneKey.of(place.key)
-        view = await self._observer(key.socket).view(key.pane_id, address.harness)
+        with self._looking(key.socket):
+            view = await self._observer(key.socket).view(key.pane_id, address.harness)
         now = self._context.clock.now()
         if isinstance(view, NoPane):
             return Observation(now, (_gone(view.why, view.cause),), where=place.label)

@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 from wake_bridge_adapters.bounded_call import CallResult
+from wake_bridge_adapters.tmux import stillness
 from wake_bridge_adapters.tmux.command import TmuxServer
 
 from wake_bridge.domain.delivery import HoldReason
+from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import PresenceState
+from wake_bridge.domain.routing import Address
 from wake_bridge.ports.adapter import Delivered, Refused
-from wake_bridge.testing import until
+from wake_bridge.testing import HUNG, until
 
 if TYPE_CHECKING:
     from tests.integration.tmux.conftest import Resident, Scene
@@ -284,6 +287,49 @@ def test_the_survey_tells_of_a_change_in_the_very_second_of_the_look_before(scen
     until(lambda: time.time() >= int(second) + 1)
 
     assert survey() != before
+
+
+def test_a_server_that_has_slept_since_is_not_asked_again(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it drew or read would have cost it processor time; our own looks do not count, and a while later it is asked all the same."""
+    agent = scene.resident()
+    place = scene.place(agent.id)
+    lists = 0
+    really_ask = TmuxServer.ask
+
+    async def ask(server: TmuxServer, *commands: Sequence[str], stdin: str = "") -> CallResult:
+        nonlocal lists
+        lists += commands[0][0] == "list-panes"
+        return await really_ask(server, *commands, stdin=stdin)
+
+    monkeypatch.setattr(TmuxServer, "ask", ask)
+
+    async def survey() -> tuple[str, int]:
+        before = lists
+        return (await scene.adapter.survey([place]))[place.key], lists - before
+
+    async def comes(wanted: Callable[[str, int], bool]) -> str:
+        async with asyncio.timeout(HUNG):
+            told, asked = await survey()
+            while not wanted(told, asked):
+                await asyncio.sleep(2 * stillness.SETTLES)
+                told, asked = await survey()
+            return told
+
+    async def play() -> None:
+        first = await comes(lambda _, asked: asked == 0)
+        await scene.adapter.observe(place, Address(Identity("@agent")))
+        assert await comes(lambda _, asked: asked == 0) == first
+        agent.fake.shows("draft")
+        await comes(lambda told, asked: told != first and asked == 1)
+        await comes(lambda _, asked: asked == 0)
+        monkeypatch.setattr(stillness, "COUNTS_FOR", 0.0)
+        agent.fake.shows("idle")
+        await comes(lambda _, asked: asked == 1)
+        for _ in range(3):
+            await asyncio.sleep(2 * stillness.SETTLES)
+            assert (await survey())[1] == 1
+
+    asyncio.run(play())
 
 
 def test_a_look_at_a_pane_that_is_gone_says_so(scene: Scene) -> None:

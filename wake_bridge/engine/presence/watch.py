@@ -46,7 +46,10 @@ CHANGE_LASTS: Final = 5_000
 """Milliseconds that lively or quick rounds last."""
 
 LOOK_AGAIN: Final = 60_000
-"""Milliseconds after which an unchanged pane is looked at all the same, the one that has waited longest in each round."""
+"""Milliseconds after which an unchanged pane is looked at all the same, the one that has waited longest first."""
+
+LOOKS_AGAIN_APART: Final = 5_000
+"""Milliseconds between two such looks: each is a call, and hundreds of panes may stand still."""
 
 PATIENCE: Final = 1.0
 """Seconds that a round waits for what it asked: a call that hangs must keep nobody else from being looked at."""
@@ -191,6 +194,7 @@ class Watch:
         self._stirred = asyncio.Event()
         self._lively_until = EPOCH_START
         self._quick_until = EPOCH_START
+        self._looked_again_at = EPOCH_START
         self._permits = asyncio.Semaphore(LOOKS_AT_ONCE)
         self._left_behind: set[asyncio.Task[None]] = set()
 
@@ -407,7 +411,8 @@ class Watch:
                 looks.append(self._look_once(adapter, track))
             elif self._clock.now() - track.last_seen >= LOOK_AGAIN:
                 unchanged.append(track)
-        if unchanged:
+        if unchanged and self._clock.now() - self._looked_again_at >= LOOKS_AGAIN_APART:
+            self._looked_again_at = self._clock.now()
             looks.append(self._look_once(adapter, min(unchanged, key=lambda one: one.last_seen)))
         await asyncio.gather(*looks)
 

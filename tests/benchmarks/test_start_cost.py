@@ -39,26 +39,39 @@ COMMANDS: Final = {
             "inbox @nobody",
             "inbox @agent0",
             "send @agent1 --from @nobody --subject x",
+            "wake @agent1 x --from @nobody",
             "status",
             "agent list",
             "list",
             "activity",
+            "next --json",
             "notify @agent1 --source build x",
             "why @agent0",
+            "presence @agent0",
+            "routes @agent0",
+            "panes",
             "pause @agent1",
+            "resume @agent1",
+            "subscribe @agent1 --trigger SENT_TO_ME",
             "channels list",
             "reminders list",
             "sources list",
+            "hosts list",
+            "push-capable",
+            "logs",
             "config check",
+            "doctor",
         )
     },
 }
 """In one round each is run once, so that what else the machine does falls on all alike."""
 
-BOUNDS: Final = {
-    "`wake-bridge --version`": 60.0,
-    **{f"`wake-bridge {words}`": 120.0 for words in ("--help", "deliveries", "ack 01", "inbox @nobody", "activity")},
-}
+BOUNDS: Final = {"`wake-bridge --version`": 60.0}
+MOST: Final = 120.0
+"""Milliseconds of every other command."""
+
+LOOKS_ITSELF: Final = {"`wake-bridge doctor`", "`wake-bridge config check`"}
+"""What is asked to look for itself, whatever a daemon has seen or judged."""
 
 
 def test_start_of_the_daemon(office: Office, figures: Figures) -> None:
@@ -73,20 +86,25 @@ def test_start_of_the_daemon(office: Office, figures: Figures) -> None:
 
 
 def test_commands(office: Office, figures: Figures) -> None:
-    """The cheapest command ≤ 60 ms as a whole process, what agents call at every turn ≤ 120 ms; all of them beside an interpreter that does nothing."""
+    """The cheapest command ≤ 60 ms as a whole process, every other one ≤ 120 ms where a daemon runs; all of them beside an interpreter that does nothing."""
     office.sandbox.configure()
     office.agents(2)
     with office.core() as core:
         core.identity("@nobody")
         core.send("@nobody", "@agent0", "Review request")
-    office.daemon()[0].stop()
+    office.daemon()
+    office.sandbox.waits_for(
+        lambda: sum(one["looks"] == 2 for one in office.sandbox.lines("panes")) == 2, 60, "two looks at each"
+    )
     took: dict[str, list[tuple[float, float]]] = {name: [] for name in COMMANDS}
     for _ in range(STARTS):
         for name, argv in COMMANDS.items():
             took[name].append(_takes(office, argv))
     floors = [used for _, used in took[FLOOR]]
     for name, times in took.items():
-        figures.add(name, [wall for wall, _ in times], "ms", at_most=BOUNDS.get(name))
+        is_held = name.startswith("`wake-bridge") and name not in LOOKS_ITSELF
+        bound = BOUNDS.get(name, MOST) if is_held else None
+        figures.add(name, [wall for wall, _ in times], "ms", at_most=bound)
         figures.add(f"{name}: CPU", [used for _, used in times], "ms")
         if name != FLOOR:
             ratios = [used / floor for (_, used), floor in zip(times, floors, strict=True)]

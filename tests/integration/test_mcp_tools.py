@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("mcp_types", reason="the extra `mcp` is not installed")
 
 from wake_bridge.cli.app import cli
-from wake_bridge.control.serving import SETTINGS_NAME
+from wake_bridge.config.locations import SETTINGS_NAME
 from wake_bridge.demo.sandbox import Sandbox
 from wake_bridge.domain.delivery import Outcome, Proof
 from wake_bridge.domain.errors import NotFound, RefusedForSafety, SourceMissing, UsageMistake, WakeBridgeError

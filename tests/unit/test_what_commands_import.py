@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,8 @@ SLOW = {
 }
 """What only the daemon needs, or who looks at panes: see docs/performance.md for what each costs."""
 
-JUDGING = {"pydantic", "pydantic_core", "importlib.metadata"}
+MODELS = {"pydantic", "pydantic_core", "wake_bridge.config.fields"}
+JUDGING = MODELS | {"importlib.metadata"}
 """What judges the whole configuration."""
 
 SELDOM = {"cronsim", "importlib.resources", "zoneinfo", "zipfile"}
@@ -43,19 +44,30 @@ LOADED = (
     "import sys; from wake_bridge.cli.start import main\ntry: main()\nfinally: print(*sys.modules, file=sys.stderr)"
 )
 
+JUDGED = """
+import os
+from wake_bridge.config.settings import load_settings
+from wake_bridge.control.settings_in_force import write_settings
+settings = load_settings(None, os.environ)
+settings.state_dir.mkdir(parents=True, exist_ok=True)
+write_settings(settings.state_dir, settings)
+"""
+"""Leaves behind what a daemon wrote down of the configuration."""
+
 SOMETHING_TO_DO = {
     "--help": SLOW | JUDGING | {"sqlite3", "wake_bridge.storage", "wake_bridge.config", "wake_bridge.engine"},
     "deliveries": SLOW | JUDGING | SELDOM | {"wake_bridge.wiring"},
     "ack 01M8FQXY1DZ6BPD2SHH367VR0Y": SLOW | JUDGING | SELDOM | {"wake_bridge.wiring"},
     "inbox @agent": SLOW | JUDGING | SELDOM | {"wake_bridge.wiring"},
-    "send @agent --from @me --subject x": SLOW | {"wake_bridge.wiring"},
-    "status": SLOW | {"wake_bridge.wiring"},
-    "pause @agent": SLOW | {"wake_bridge.wiring"},
+    "send @agent --from @me --subject x": SLOW | JUDGING | {"wake_bridge.wiring"},
+    "status": SLOW | JUDGING | {"wake_bridge.wiring"},
+    "pause @agent": SLOW | JUDGING | {"wake_bridge.wiring"},
     "activity": SLOW | JUDGING | SELDOM | {"wake_bridge.wiring"},
     "notify @agent --source build x": SLOW
+    | MODELS
     | {"wake_bridge.wiring", "wake_bridge.schemas", "wake_bridge.engine.deliver"},
-    "channels list": SLOW | {"wake_bridge.wiring", "wake_bridge.integrations"},
-    "reminders list": (SLOW - {"logging"}) | {"wake_bridge.wiring", "wake_bridge.integrations"},
+    "channels list": SLOW | MODELS | {"wake_bridge.wiring", "wake_bridge.integrations"},
+    "reminders list": (SLOW - {"logging"}) | MODELS | {"wake_bridge.wiring", "wake_bridge.integrations"},
     "panes": {"apscheduler", "libtmux", "rich", "structlog", "watchfiles", "wake_bridge.wiring"},
 }
 
@@ -73,12 +85,10 @@ MOST_OF_OURS = {
 
 @pytest.fixture(scope="module")
 def first_day(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A HOME with an embedded graph and one agent without mail, made once."""
+    """A HOME with an embedded graph and one agent without mail, in which a daemon has run once."""
     home = tmp_path_factory.mktemp("first-day")
-    for command in (["init"], ["agent", "add", "@agent"]):
-        subprocess.run(
-            [sys.executable, "-m", "wake_bridge", *command], env=_lives_in(home), check=True, capture_output=True
-        )
+    for command in (["-m", "wake_bridge", "init"], ["-m", "wake_bridge", "agent", "add", "@agent"], ["-c", JUDGED]):
+        subprocess.run([sys.executable, *command], env=_lives_in(home), check=True, capture_output=True)
     return home
 
 
@@ -120,15 +130,31 @@ def test_a_quick_command_imports_nothing_slow(command: str, environment: dict[st
     assert len(ours) <= MOST_OF_OURS.get(command, len(ours)), ours
 
 
-def test_where_a_daemon_runs_panes_imports_no_more_than_it_takes_to_ask(
-    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The daemon has looked already: neither adapters nor the engine are needed, nor the whole configuration."""
+@pytest.fixture
+def state_dir(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where a daemon of that HOME keeps its state."""
     for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", environment["HOME"])
-    state_dir = default_state_directory()
-    state_dir.mkdir(parents=True, exist_ok=True)
+    found = default_state_directory()
+    found.mkdir(parents=True, exist_ok=True)
+    return found
+
+
+@contextlib.contextmanager
+def a_daemon_answers(state_dir: Path, answer: Mapping[str, Any]) -> Iterator[None]:
+    """The same to every question."""
+    with closing(socket.socket(socket.AF_UNIX)) as listener, contextlib.chdir(state_dir):
+        listener.bind(SOCKET_NAME)
+        listener.listen()
+        threading.Thread(target=_answers, args=[listener, answer], daemon=True).start()
+        yield
+
+
+def test_where_a_daemon_runs_panes_imports_no_more_than_it_takes_to_ask(
+    environment: dict[str, str], state_dir: Path
+) -> None:
+    """The daemon has looked already: neither adapters nor the engine are needed, nor the whole configuration."""
     pane: dict[str, Any] = {
         "pane": "work:api.0",
         "server": "/tmp/usual",
@@ -138,14 +164,26 @@ def test_where_a_daemon_runs_panes_imports_no_more_than_it_takes_to_ask(
         "looks": 2,
     }
     pane |= {"why": "", "agentIdentities": ["@agent"], "cwd": "/", "doubts": [], "lasting": [], "cause": "other"}
-    answer = {"panes": [pane], "silent": [], "alike": True}
-    with closing(socket.socket(socket.AF_UNIX)) as listener, contextlib.chdir(state_dir):
-        listener.bind(SOCKET_NAME)
-        listener.listen()
-        threading.Thread(target=_answers, args=[listener, answer], daemon=True).start()
+    with a_daemon_answers(state_dir, {"panes": [pane], "silent": [], "alike": True}):
         loaded = loaded_by("panes", environment)
 
     assert not loaded & (SLOW | JUDGING | {"sqlite3", "wake_bridge.engine", "wake_bridge.ports", "wake_bridge.panes"})
+
+
+@pytest.mark.parametrize("command", ["presence @agent", "routes @agent", "why @agent"])
+def test_where_a_daemon_has_watched_an_agent_nothing_that_looks_is_imported(
+    environment: dict[str, str], state_dir: Path, command: str
+) -> None:
+    """Neither adapters, nor what asks them, nor the models of the configuration."""
+    answer: dict[str, Any] = {"agentIdentity": "@agent", "state": "idle", "evidence": [], "routes": [], "table": []}
+    answer |= dict.fromkeys(("where", "route", "host", "why", "remedy", "holdReason"))
+    decided = dict.fromkeys(("holdReason", "turnId", "remedy", "why", "where", "cause"))
+    answer |= {"decision": decided | {"move": "inject", "route": "tmux", "row": "idle"}}
+    with a_daemon_answers(state_dir, answer):
+        loaded = loaded_by(command, environment)
+
+    assert not loaded & (MODELS | {"asyncio", "libtmux", "rich", "structlog", "wake_bridge_adapters"})
+    assert not loaded & {"wake_bridge.wiring", "wake_bridge.offline.inspection", "wake_bridge.integrations"}
 
 
 def _answers(listener: socket.socket, answer: Mapping[str, Any]) -> None:

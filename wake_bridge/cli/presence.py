@@ -39,24 +39,10 @@ def routes(run: CommandContext, identity: str, explain: bool) -> None:
 
 def routes_now(run: CommandContext, identity: str) -> dict[str, Any]:
     """Its routes, what the table says now, and in `guards` what holds before it. Raises `NotFound` for nobody."""
-    return _record(run, identity) | {"guards": _guards(run, identity)}
-
-
-def _record(run: CommandContext, identity: str) -> dict[str, Any]:
-    """From the daemon, which has watched; without it by looks of our own."""
-    import asyncio
-
-    from wake_bridge.control.client import ask
-    from wake_bridge.domain.errors import NotRunning
     from wake_bridge.domain.names import Identity
-    from wake_bridge.offline.inspection import Inspection
+    from wake_bridge.offline import looks
 
-    view, who = Inspection(run.settings), Identity(identity)
-    view.require(who)
-    try:
-        return dict(ask(run.settings.state_dir, "routes", identity=identity, timeout=30))
-    except NotRunning:
-        return asyncio.run(view.routes_now(who))
+    return looks.routes_now(run.settings, Identity(identity)) | {"guards": _guards(run, identity)}
 
 
 def _guards(run: CommandContext, identity: str) -> list[dict[str, Any]]:
@@ -161,7 +147,7 @@ def presence(run: CommandContext, identity: str, explain: bool) -> None:
     """Show the state of an identity's agent, with the evidence for it."""
     from wake_bridge.domain.delivery import HoldReason
     from wake_bridge.domain.names import Identity
-    from wake_bridge.offline.inspection import presence_now
+    from wake_bridge.offline.looks import presence_now
 
     record = presence_now(run.settings, Identity(identity))
     # of one that has moved only the pane is known where its name leads, which is another one's

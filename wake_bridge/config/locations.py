@@ -27,6 +27,9 @@ DAEMON_KEYS: Final = frozenset({"state_dir", "log_level", "log_format", "log_fil
 SCREENS_KEYS: Final = frozenset({"directory"})
 """All keys of the tables: one that is none of them may be a place that somebody misspelled."""
 
+SETTINGS_NAME: Final = "settings.json"
+"""Where a daemon writes down, in its state directory, by what it goes."""
+
 _OVERRIDES: Final = (
     "WAKE_BRIDGE_GRAPH_",
     "WAKE_BRIDGE_DAEMON_",

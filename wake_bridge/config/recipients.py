@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from wake_bridge.config.channel_fields import ChannelTable, HumanTable
-from wake_bridge.config.fields import Configuration
 from wake_bridge.config.senders import is_open_to_others
 from wake_bridge.config.sources import Key, Mistake, spelled
 from wake_bridge.domain.channels import HUMAN, Channel, ChannelKind
 from wake_bridge.domain.guards import QuietHours
 from wake_bridge.domain.receivers import why_no_key, why_no_url
 from wake_bridge.system.files import expanded, read_own_file
+
+if TYPE_CHECKING:
+    from wake_bridge.config.channel_fields import ChannelTable, HumanTable
+    from wake_bridge.config.fields import Configuration
 
 _LONGEST_FILE: Final = 64 * 1024
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from pydantic import GetCoreSchemaHandler
-from pydantic_core import CoreSchema, core_schema
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler
+    from pydantic_core import CoreSchema
 
 _FINGERPRINT: Final = "sha256:"
 
@@ -47,6 +48,8 @@ class ConfiguredSecret:
     @classmethod
     def __get_pydantic_core_schema__(cls, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Read from text; written as its fingerprint."""
+        from pydantic_core import core_schema
+
         text = core_schema.str_schema(strict=True)
         written = core_schema.plain_serializer_function_ser_schema(lambda one: one.fingerprint)
         return core_schema.no_info_after_validator_function(cls, text, serialization=written)
@@ -87,6 +90,8 @@ class SecretArguments:
     @classmethod
     def __get_pydantic_core_schema__(cls, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Read from an array of texts; written as its fingerprint."""
+        from pydantic_core import core_schema
+
         texts = core_schema.list_schema(core_schema.str_schema(strict=True), strict=True)
         written = core_schema.plain_serializer_function_ser_schema(lambda one: one.fingerprint)
         return core_schema.no_info_after_validator_function(cls, texts, serialization=written)

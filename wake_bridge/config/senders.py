@@ -5,14 +5,16 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from wake_bridge.config.fields import HttpTable
 from wake_bridge.config.sources import Key, Mistake, spelled
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.signed_wakes import ListenAddress
 from wake_bridge.domain.values import dataclass
 from wake_bridge.system.files import expanded, read_own_file
+
+if TYPE_CHECKING:
+    from wake_bridge.config.fields import HttpTable
 
 SHORTEST_KEY: Final = 24
 """Characters; ours have 50, upstream's 64."""

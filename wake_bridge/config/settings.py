@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import field, fields, replace
-from functools import lru_cache
-from importlib.metadata import entry_points
+from functools import partial
 from importlib.util import find_spec
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import BaseModel, ValidationError
-
-from wake_bridge.config.field_types import Table
-from wake_bridge.config.fields import Configuration, TargetTable
 from wake_bridge.config.hosts import has_only_links, links_into
+from wake_bridge.config.judged import fingerprint, is_table, read_back, written_down
+from wake_bridge.config.locations import SETTINGS_NAME
 from wake_bridge.config.recipients import channel_mistakes, channels_of, human_channel
 from wake_bridge.config.senders import ConfiguredSender, http_mistakes, senders_in
 from wake_bridge.config.sources import (
@@ -53,9 +51,15 @@ from wake_bridge.system.files import (
     default_state_directory,
     expanded,
     locate_config,
+    read_own_file,
     why_another_could_add,
     why_another_could_change,
 )
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from wake_bridge.config.fields import Configuration, TargetTable
 
 ANY_SOURCE: Final = "items"
 """Stands for all sources of items in the name of a subscription."""
@@ -71,6 +75,7 @@ class Settings:
     nothing is configured, `screens_directory` where no profiles of one's own are to be read; `own_screens` is where
     they go. `fallback_pane` is `$TMUX_SESSION`: the tmux target of
     subscriptions that name none. `has_graph` is false where signed wakes alone are taken in. `origins` says where each key was set; what is missing there has its default.
+    `fingerprint` is that of the tree which `config` was made of, empty where it was not made of one alone (`config.judged`).
     """
 
     config: Configuration
@@ -84,6 +89,7 @@ class Settings:
     fallback_pane: str = ""
     has_graph: bool = True
     origins: Mapping[Key, str] = field(default_factory=dict)
+    fingerprint: str = ""
 
 
 HTTP_NEEDS: Final = ("jinja2", "sse_starlette", "standardwebhooks", "starlette", "uvicorn")
@@ -95,13 +101,27 @@ WEBHOOK_NEEDS: Final = ("httpx2", "standardwebhooks")
 
 def installed_adapters() -> tuple[str, ...]:
     """Names behind the entry points `wake_bridge.adapters`, without importing any of them."""
-    return _installed(tuple(map(_changed_at, sys.path)))
+    changed = tuple(map(_changed_at, sys.path))
+    if changed not in _installed:
+        # read again only once a directory of packages was changed: it takes most of the time of a look into an inbox
+        from importlib.metadata import entry_points
+
+        _installed.clear()
+        _installed[changed] = tuple(sorted(point.name for point in entry_points(group=ADAPTER_GROUP)))
+    return _installed[changed]
 
 
-@lru_cache(maxsize=1)
-def _installed(_: tuple[int, ...]) -> tuple[str, ...]:
-    """The same, read again once a directory of packages was changed: that takes most of the time of a look into an inbox."""
-    return tuple(sorted(point.name for point in entry_points(group=ADAPTER_GROUP)))
+_installed: Final[dict[tuple[int, ...], tuple[str, ...]]] = {}
+"""The names by the times at which the directories of packages were changed; one entry at most."""
+
+
+def _packages() -> list[tuple[str, int]]:
+    """Where packages are installed, and when each place was changed.
+
+    The first place is that of the script, which differs by how a program was started; nothing is installed in a checkout.
+    """
+    places = dict.fromkeys(one for one in sys.path[1:] if not os.path.exists(f"{one}/pyproject.toml"))  # noqa: PTH110 - as below
+    return [(one, _changed_at(one)) for one in places]
 
 
 def _changed_at(directory: str) -> int:
@@ -145,6 +165,25 @@ def load_settings_at(
 ) -> Settings:
     """Read and judge the configuration at `place`; see `load_settings`."""
     gathered = gather(place, environment, installed_adapters)
+    told = fingerprint(gathered.tree, _packages())
+    config = _judged_before(gathered, place, told) if adapter_models is None and not gathered.mistakes else None
+    if config is None:
+        config = _judged(gathered, place, adapter_models)
+    settings = replace(_resolve(config, place, gathered, environment), fingerprint=told)
+    unusable = http_mistakes(config.http, settings.config_file, settings.source_files, settings.origins)
+    unreachable = channel_mistakes(config.channels, settings.config_file, settings.source_files, settings.origins)
+    _raise_for([*_untrusted_profiles(settings.screens_directory), *unusable, *unreachable], place.path)
+    return settings
+
+
+def _judged(
+    gathered: Gathered, place: ConfigPlace, adapter_models: Mapping[str, type[BaseModel]] | None
+) -> Configuration:
+    """The configuration that the tree makes. Raises `ConfigurationInvalid`."""
+    from pydantic import ValidationError
+
+    from wake_bridge.config.fields import Configuration
+
     mistakes = list(gathered.mistakes)
     config = Configuration()
     try:
@@ -153,11 +192,25 @@ def load_settings_at(
         mistakes += mistakes_in(error, Configuration, gathered.origins, unset=str(place.path))
     mistakes += _adapter_mistakes(gathered.tree, gathered.origins, adapter_models)
     _raise_for(mistakes, place.path)
-    settings = _resolve(config, place, gathered, environment)
-    unusable = http_mistakes(config.http, settings.config_file, settings.source_files, settings.origins)
-    unreachable = channel_mistakes(config.channels, settings.config_file, settings.source_files, settings.origins)
-    _raise_for([*_untrusted_profiles(settings.screens_directory), *unusable, *unreachable], place.path)
-    return settings
+    return config
+
+
+def _judged_before(gathered: Gathered, place: ConfigPlace, told: str) -> Configuration | None:
+    """What a daemon made of the very same tree; None where none did, or it is not certain."""
+    daemon = gathered.tree.get("daemon", {})
+    state_dir = daemon.get("state_dir", "") if isinstance(daemon, dict) else None
+    if not isinstance(state_dir, str):
+        return None
+    directory = _real(("daemon", "state_dir"), state_dir, place, gathered) or default_state_directory()
+    try:
+        record = json.loads(read_own_file(directory / SETTINGS_NAME))
+        if record["fingerprint"] != told:
+            return None
+        config, names = read_back(record["judged"], gathered.tree), tuple(map(str, record["adapters"]))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return None
+    _installed.setdefault(tuple(map(_changed_at, sys.path)), names)
+    return config
 
 
 def validate_adapter_tables(settings: Settings, adapter_models: Mapping[str, type[BaseModel]]) -> dict[str, BaseModel]:
@@ -206,6 +259,8 @@ def _adapter_mistakes(
     for name, table in tables.items():
         if models is None or name not in models or not isinstance(table, dict):
             continue
+        from pydantic import ValidationError
+
         try:
             models[name].model_validate(_typed(table, name, models[name], origins))
         except ValidationError as error:
@@ -248,14 +303,16 @@ def _raise_for(mistakes: list[Mistake], path: Path) -> None:
     )
 
 
-def _resolve(config: Configuration, place: ConfigPlace, gathered: Gathered, environment: Mapping[str, str]) -> Settings:
-    def real(key: Key, text: str) -> Path | None:
-        """A path as meant where it was written: beside the file, or from the working directory of an override."""
-        if not text:
-            return None
-        path = expanded(text)
-        return path.absolute() if gathered.origins.get(key, "").startswith("$") else place.path.parent / path
+def _real(key: Key, text: str, place: ConfigPlace, gathered: Gathered) -> Path | None:
+    """A path as meant where it was written: beside the file, or from the working directory of an override."""
+    if not text:
+        return None
+    path = expanded(text)
+    return path.absolute() if gathered.origins.get(key, "").startswith("$") else place.path.parent / path
 
+
+def _resolve(config: Configuration, place: ConfigPlace, gathered: Gathered, environment: Mapping[str, str]) -> Settings:
+    real = partial(_real, place=place, gathered=gathered)
     screens, own_screens = real(("screens", "directory"), config.screens.directory), default_screens_directory()
     if screens is None and own_screens.is_dir():
         screens = own_screens
@@ -412,7 +469,7 @@ def _set_by_keys(config: Configuration) -> dict[str, Any]:
 
 def _target_settings(table: TargetTable) -> TargetSettings:
     """One `[targets."@id"]` table; what has the same name there is taken as it is."""
-    names = [one.name for one in fields(TargetSettings) if one.name in TargetTable.model_fields]
+    names = [one.name for one in fields(TargetSettings) if hasattr(table, one.name)]
     taken = {name: getattr(table, name) for name in names}
     return TargetSettings(**taken | {"allow_from": frozenset(table.allow_from)}, wants_bodies=table.digest == "full")
 
@@ -448,14 +505,22 @@ def changed_keys(old: Settings, new: Settings) -> list[str]:
 
 
 def _differences(old: Any, new: Any, key: Key) -> Iterator[str]:
-    if isinstance(old, Table) and key[:1] not in {("targets",), ("adapters",)}:
-        for name in type(old).model_fields:
+    if is_table(old) and key[:1] not in {("targets",), ("adapters",)}:
+        for name in vars(old):
             yield from _differences(getattr(old, name), getattr(new, name), (*key, name))
     elif isinstance(old, Mapping) and len(key) == 1:
         for name in {*old, *new}:
             yield from _differences(old.get(name), new.get(name), (*key, name))
-    elif old != new:
+    elif old != new and _told(old) != _told(new):
         yield spelled(key)
+
+
+def _told(value: object) -> object:
+    """What a value says, whether a model made it or it was read back; itself where that cannot be written down."""
+    try:
+        return written_down(value)
+    except ValueError:
+        return value
 
 
 def taken_over(started: Settings, read: Settings) -> Settings:
@@ -485,6 +550,7 @@ def taken_over(started: Settings, read: Settings) -> Settings:
         log_file=started.log_file,
         has_graph=started.has_graph,
         origins=origins,
+        fingerprint=read.fingerprint if config == after else "",
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import re
@@ -10,13 +9,13 @@ import stat
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import field
-from typing import Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 
-from pydantic import BaseModel, ValidationError
-
-from wake_bridge.config.fields import Configuration
 from wake_bridge.domain.values import dataclass
 from wake_bridge.system.files import AGENT_VARIABLE, CONFIG_VARIABLE, ConfigPlace, why_another_could_change
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ValidationError
 
 Key = tuple[str, ...]
 """A key's path through the tables, such as `("presence", "relook", "min")`."""
@@ -84,6 +83,8 @@ def shown(value: object, key: str) -> str:
 
 def closest(word: str, words: Iterable[str]) -> str:
     """The one of `words` that was most likely meant; empty when none is near."""
+    import difflib
+
     near = difflib.get_close_matches(word, list(words), n=1, cutoff=0.7)
     return near[0] if near else ""
 
@@ -172,6 +173,8 @@ def _model_at(root: type[BaseModel], inner: Key) -> type[BaseModel] | None:
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
+    from pydantic import BaseModel
+
     return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
 
 
@@ -244,7 +247,7 @@ def gather(
     _read_file(place, gathered)
     for variable, key in ALIASES.items():
         if text := environment.get(variable):
-            gathered.put(key, from_text(text, default_of(Configuration, key)), f"${variable}")
+            gathered.put(key, from_text(text, _default(key)), f"${variable}")
     for variable in sorted(environment):
         if variable.startswith(PREFIX) and variable not in _NO_SETTINGS and not variable.startswith(_TEST):
             _override(variable, environment[variable], gathered, adapter_names)
@@ -288,9 +291,11 @@ def _paths_in(tree: Mapping[str, Any], prefix: Key = ()) -> list[Key]:
 
 
 def _override(variable: str, text: str, gathered: Gathered, adapter_names: Callable[[], Collection[str]]) -> None:
+    from wake_bridge.config.fields import Configuration
+
     known = {PREFIX + "_".join(key).upper(): key for key in keys_of(Configuration)}
     if key := known.get(variable):
-        gathered.put(key, from_text(text, default_of(Configuration, key)), f"${variable}")
+        gathered.put(key, from_text(text, _default(key)), f"${variable}")
         return
     if variable.startswith(_ADAPTERS):
         # the longest name first: an adapter `a-b` must win over `a`
@@ -310,6 +315,12 @@ def _override(variable: str, text: str, gathered: Gathered, adapter_names: Calla
             meant=closest(variable, [*known, CONFIG_VARIABLE]),
         )
     )
+
+
+def _default(key: Key) -> object:
+    from wake_bridge.config.fields import Configuration
+
+    return default_of(Configuration, key)
 
 
 def default_of(model: type[BaseModel], key: Key) -> object:

@@ -12,6 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
+from wake_bridge.config.locations import SETTINGS_NAME
 from wake_bridge.control.client import ask, listens
 from wake_bridge.control.graph_lock import LOCK_DIRECTORY, daemon_of, graph_key
 from wake_bridge.control.instance_lock import Holder, Liveness, holder, liveness
@@ -24,9 +25,6 @@ from wake_bridge.system.files import read_own_file
 
 ASKED_AGAIN_AFTER: Final = (0.02, 0.05, 0.1)
 """Seconds between two questions to a daemon that has its lock, and has not signed it yet."""
-
-SETTINGS_NAME: Final = "settings.json"
-"""Where a daemon writes down by what it goes."""
 
 _ADAPTERS_VARIABLE: Final = "WAKE_BRIDGE_ADAPTERS_"
 

@@ -12,18 +12,22 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from wake_bridge.config.fields import Configuration
+from wake_bridge.config.judged import read_back, written_down
+from wake_bridge.config.locations import SETTINGS_NAME
 from wake_bridge.config.settings import Settings, changed_keys, installed_adapters, load_settings, waits_for_restart
 from wake_bridge.config.sources import gather
 from wake_bridge.control.graph_lock import holders
 from wake_bridge.control.instance_lock import holder
-from wake_bridge.control.serving import SETTINGS_NAME, has_no_graph, state_dir_in_use
+from wake_bridge.control.serving import has_no_graph, state_dir_in_use
 from wake_bridge.domain.errors import ConfigurationInvalid
 from wake_bridge.domain.graph_places import GraphPlace, GraphUrl, graph_place
 from wake_bridge.domain.values import dataclass
 from wake_bridge.system.files import default_state_directory, locate_config, read_own_file, replace_file
+
+if TYPE_CHECKING:
+    from wake_bridge.config.fields import Configuration
 
 _PLACES: Final = (("graph", "path"), ("graph", "url"), ("daemon", "state_dir"))
 
@@ -33,6 +37,9 @@ def write_settings(state_dir: Path, settings: Settings) -> None:
     record = {
         "pid": os.getpid(),
         "config": settings.config.model_dump(mode="json"),
+        "judged": _judged(settings.config),
+        "fingerprint": settings.fingerprint,
+        "adapters": installed_adapters(),
         "configFile": str(settings.config_file),
         "sourceFiles": [str(one) for one in settings.source_files],
         "graph": str(settings.graph_place),
@@ -69,7 +76,7 @@ def as_the_daemon_goes(settings: Settings) -> Settings:
 
 def _settings(record: Mapping[str, Any]) -> Settings:
     return Settings(
-        config=Configuration.model_validate_json(json.dumps(record["config"])),
+        config=_config(record),
         config_file=Path(record["configFile"]),
         source_files=tuple(Path(one) for one in record["sourceFiles"]),
         graph_place=graph_place(record["graph"]),
@@ -81,6 +88,22 @@ def _settings(record: Mapping[str, Any]) -> Settings:
         fallback_pane=record["fallbackPane"],
         origins={tuple(key): origin for key, origin in record["origins"]},
     )
+
+
+def _judged(config: Configuration) -> Any:
+    """What commands read it back from; None where it holds what cannot be written down so."""
+    with contextlib.suppress(ValueError):
+        return written_down(config)
+    return None
+
+
+def _config(record: Mapping[str, Any]) -> Configuration:
+    """What a daemon wrote down, of this release or of the last one."""
+    if (judged := record.get("judged")) is not None:
+        return read_back(judged)
+    from wake_bridge.config.fields import Configuration
+
+    return Configuration.model_validate_json(json.dumps(record["config"]))
 
 
 def last_good_settings(config_option: str | None, environment: Mapping[str, str]) -> Settings | None:

@@ -206,7 +206,7 @@ def _update_task(desk: Desk, who: Identity, asked: models.UpdateTaskArguments) -
 
 
 def _presence(desk: Desk, who: Identity, asked: models.PresenceArguments) -> ToolAnswer:
-    from wake_bridge.offline.inspection import presence_now  # noqa: PLC0415 - it loads what looks at panes
+    from wake_bridge.offline.looks import presence_now  # noqa: PLC0415 - it loads what looks at panes
 
     record = presence_now(desk.settings, Identity(asked.agent_identity or who))
     told = ("agentIdentity", "state", "why", "where", "route", "remedy")

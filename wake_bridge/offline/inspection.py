@@ -13,7 +13,7 @@ from wake_bridge.config.hosts import host_of_agent
 from wake_bridge.config.settings import Settings, engine_settings
 from wake_bridge.control.client import ask
 from wake_bridge.control.instance_lock import lived_until, liveness
-from wake_bridge.control.serving import LOOKS_TAKE, DaemonState, daemon_state, reach_by_daemon
+from wake_bridge.control.serving import DaemonState, daemon_state, reach_by_daemon
 from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Hold
 from wake_bridge.domain.errors import NotFound, NotRunning, OperationFailed, SourceError
@@ -41,7 +41,7 @@ from wake_bridge.ports.adapter import (
 )
 from wake_bridge.ports.hosts import HostReply, HostServed, NotSentThere
 from wake_bridge.records import presence_record, routes_record
-from wake_bridge.storage.graph.nodes import IDENTITY_LABEL, require_known
+from wake_bridge.storage.graph.nodes import IDENTITY_LABEL
 from wake_bridge.storage.graph.opened import open_graph
 from wake_bridge.storage.graph.status import book_here, book_of
 from wake_bridge.storage.ledger import LedgerStore
@@ -254,22 +254,20 @@ class Inspection:
         raise NotFound(found.detail, hint=f"{meant}`wake-bridge panes` lists them; start the agent there first")
 
 
-def presence_now(settings: Settings, identity: Identity) -> dict[str, Any]:
-    """How an identity's agent stands: from the daemon, which has watched; without it by two looks of our own.
+def looked_at(settings: Settings, identity: Identity) -> dict[str, Any]:
+    """How an identity's agent stands, by two looks of our own. Raises `NotFound` and `LedgerError`."""
+    view = Inspection(settings)
+    view.require(identity)
+    return presence_record(
+        identity, asyncio.run(presence_of(identity, view.routes, view.watch, view.current, view.clock))
+    )
 
-    Raises:
-        NotFound: neither graph nor configuration knows the identity.
-        OperationFailed: the daemon did not answer.
-        LedgerError: the ledger cannot be read.
-    """
-    require_known(settings, identity)
-    try:
-        return dict(ask(settings.state_dir, "presence", identity=identity, timeout=LOOKS_TAKE))
-    except NotRunning:
-        view = Inspection(settings)
-        view.require(identity)
-        seen = asyncio.run(presence_of(identity, view.routes, view.watch, view.current, view.clock))
-        return presence_record(identity, seen)
+
+def routes_looked_at(settings: Settings, identity: Identity) -> dict[str, Any]:
+    """The routes to an identity's agent, by looks of our own. Raises `NotFound` and `LedgerError`."""
+    view = Inspection(settings)
+    view.require(identity)
+    return asyncio.run(view.routes_now(identity))
 
 
 def unreachable(settings: Settings, identities: Sequence[Identity]) -> dict[Identity, Hold]:

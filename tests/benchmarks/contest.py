@@ -13,9 +13,10 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -86,27 +87,28 @@ def contest(office: Office, wakers: Sequence[Sequence[str]], course: Course) -> 
         return [_run(office, agent, core, waker, course) for waker in wakers]
 
 
-def compared(figures: Figures, ours: Result, other: Result) -> None:
-    """Put both results and their ratios into a table."""
-    for name, of_ours, of_other, unit in (
-        ("commit → first byte", ours.first_bytes, other.first_bytes, "ms"),
-        ("first byte → Enter", ours.enters, other.enters, "ms"),
-        ("CPU of a wake", [ours.cpu_of_a_wake], [other.cpu_of_a_wake], "ms CPU"),
-        ("idle CPU", [ours.idle_cpu], [other.idle_cpu], "% core"),
+def compared(figures: Figures, ours: Result, others: Mapping[str, Result]) -> None:
+    """Put all results and their ratios to ours into a table; `others` are called by their names there."""
+    everybody = {"wake-bridge": ours, **others}
+    for name, times, unit in (
+        ("commit → first byte", attrgetter("first_bytes"), "ms"),
+        ("first byte → Enter", attrgetter("enters"), "ms"),
+        ("CPU of a wake", lambda one: [one.cpu_of_a_wake], "ms CPU"),
+        ("idle CPU", lambda one: [one.idle_cpu], "% core"),
     ):
-        figures.add(f"{name}: wake-bridge", of_ours or [float("nan")], unit)
-        figures.add(f"{name}: the other", of_other or [float("nan")], unit)
-        if of_ours and of_other and statistics.median(of_ours):
-            figures.add(
-                f"{name}: the other / wake-bridge", [statistics.median(of_other) / statistics.median(of_ours)], "×"
-            )
-    for name, count, count_of_other in (
-        ("messages that woke nobody", ours.nobody_woken, other.nobody_woken),
-        ("submits more than messages", ours.woken_again, other.woken_again),
-        ("drafts of a person typed into", ours.drafts_typed_into, other.drafts_typed_into),
+        for waker, result in everybody.items():
+            figures.add(f"{name}: {waker}", times(result) or [float("nan")], unit)
+        for waker, result in others.items():
+            if times(ours) and times(result) and (median := statistics.median(times(ours))):
+                ratio = statistics.median(times(result)) / median
+                figures.add(f"{name}: {waker} / wake-bridge", [ratio], "×")
+    for name, count in (
+        ("messages that woke nobody", attrgetter("nobody_woken")),
+        ("submits more than messages", attrgetter("woken_again")),
+        ("drafts of a person typed into", attrgetter("drafts_typed_into")),
     ):
-        figures.add(f"{name}: wake-bridge", [count], "")
-        figures.add(f"{name}: the other", [count_of_other], "")
+        for waker, result in everybody.items():
+            figures.add(f"{name}: {waker}", [count(result)], "")
 
 
 def _run(office: Office, agent: FakeHarness, core: MemoryCoreProcess, waker: Sequence[str], course: Course) -> Result:

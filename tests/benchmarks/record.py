@@ -17,10 +17,12 @@ from typing import Any, Final
 import psutil
 
 from tests.benchmarks.figures import Figure, Figures, markdown, row_of
+from tests.benchmarks.picture import drawn
 
 ROOT: Final = Path(__file__).parents[2]
 DOCS: Final = ROOT / "docs"
 PAGE: Final = DOCS / "performance.md"
+PICTURE: Final = DOCS / "cost.svg"
 FIGURES: Final = Path(__file__).with_name("figures.json")
 """The last figures of each benchmark, by its name."""
 
@@ -79,11 +81,12 @@ class Run:
         }
 
 
-def keep(facts: Mapping[str, Any], figures: Path = FIGURES, page: Path = PAGE) -> None:
-    """Put a benchmark's figures into the place of its last ones, and the table into the page."""
+def keep(facts: Mapping[str, Any], figures: Path = FIGURES, page: Path = PAGE, picture: Path = PICTURE) -> None:
+    """Put a benchmark's figures into the place of its last ones, the table into the page, and draw the picture anew."""
     all_facts = {**kept(figures), facts["benchmark"]: facts}
     figures.write_text(json.dumps(all_facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     page.write_text(with_table(page.read_text(encoding="utf-8"), all_facts), encoding="utf-8")
+    picture.write_text(drawn(all_facts), encoding="utf-8")
 
 
 def kept(figures: Path = FIGURES) -> dict[str, Mapping[str, Any]]:

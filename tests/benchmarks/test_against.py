@@ -14,9 +14,13 @@ pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(1800)]
 def test_against_another_waker(
     office: Office, figures: Figures, program: tuple[str, ...], request: pytest.FixtureRequest
 ) -> None:
-    """Both are given the same and judged by the same recording; printed beside each other, with ratios."""
-    other = request.config.getoption("against", default="") or NAIVE
-    print(f"\nagainst: {other}")
+    """All are given the same and judged by the same recording; printed beside each other, with ratios."""
+    wakers = {"the naive loop": NAIVE}
+    if other := request.config.getoption("against", default=""):
+        wakers["the other"] = other
+    print(f"\nagainst: {wakers}")
     office.sandbox.configure(LIMITS)
-    ours, theirs = contest(office, [(*program, "run"), ("/bin/sh", "-c", f"exec {other}")], Course())
-    compared(figures, ours, theirs)
+    ours, *others = contest(
+        office, [(*program, "run"), *(("/bin/sh", "-c", f"exec {one}") for one in wakers.values())], Course()
+    )
+    compared(figures, ours, dict(zip(wakers, others, strict=True)))

@@ -43,13 +43,13 @@ class Start:
 
 @pytest.mark.parametrize(
     ("rows", "trials", "at_tip", "first_key", "memory"),
-    [(100_000, 5, 1.0, 3.5, 90), (1_000_000, 3, 8.0, None, 100)],
+    [(100_000, 5, 1.0, 2.4, 90), (1_000_000, 3, 3.0, None, 100)],
     ids=["100000 rows", "1000000 rows"],
 )
 def test_backlog(
     office: Office, figures: Figures, rows: int, trials: int, at_tip: float, first_key: float | None, memory: float
 ) -> None:
-    """At the tip with every event in the ledger ≤ 1 s, first key ≤ 3.5 s, RSS ≤ 90 MB; ten times the rows ≤ 8 s, 100 MB."""
+    """At the tip with every event in the ledger ≤ 1 s, first key ≤ 2.4 s, RSS ≤ 90 MB; ten times the rows ≤ 3 s, 100 MB."""
     office.sandbox.configure(
         "[coalesce]\nrefractory = 0\n[limits]\nstorm = 100\nwakes_per_hour = 1000\nthread_wakes = 1000"
     )

@@ -19,12 +19,12 @@ pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(600)]
 CALLS: Final = 50
 HAND_OVERS: Final = 20
 HARNESSES: Final = ("claude", "codex", "gemini")
-NOTHING_PENDING: Final = 60.0
+NOTHING_PENDING: Final = 15.0
 """Milliseconds."""
 
 
 def test_hooks(office: Office, figures: Figures) -> None:
-    """The whole process of a hook: nothing pending ≤ 60 ms; beside it an interpreter that does nothing, a hand-over, no daemon."""
+    """The whole process of a hook: nothing pending ≤ 15 ms; beside it an interpreter that does nothing, a hand-over, no daemon."""
     office.sandbox.configure(LIMITS)
     office.agents(1)
     # somebody in no pane: nothing but a hook can tell them

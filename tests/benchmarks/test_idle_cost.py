@@ -46,14 +46,17 @@ class Account:
 
 
 def test_idle_cost(office: Office, figures: Figures) -> None:
-    """Idle with 5 bound panes: ≤ 0.3 % of one core, children included, and RSS ≤ 70 MB; with 50 ≤ 1 %; beside it none."""
+    """Idle with 5 bound panes: ≤ 0.15 % of one core, children included, and RSS ≤ 50 MB; with 200 ≤ 0.5 %; beside them none and 50."""
     office.sandbox.configure()
     _measure(office, figures, "no panes")
     office.agents(5)
-    _measure(office, figures, "5 idle panes", cpu=0.3, memory=70)
+    _measure(office, figures, "5 idle panes", cpu=0.15, memory=50)
     for number in range(5, 50):
-        office.agent(f"agent{number}")
-    _measure(office, figures, "50 idle panes", cpu=1.0)
+        office.agent(f"agent{number}", "--quiet")
+    _measure(office, figures, "50 idle panes", cpu=0.5)
+    for number in range(50, 200):
+        office.agent(f"agent{number}", "--quiet")
+    _measure(office, figures, "200 idle panes", cpu=0.5)
 
 
 def test_cost_while_agents_work(office: Office, figures: Figures) -> None:

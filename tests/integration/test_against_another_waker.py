@@ -30,7 +30,7 @@ def test_a_waker_that_looks_at_nothing_is_timed_beside_ours_and_types_into_a_dra
     """Both get the same graph and pane, and the recording harness judges both."""
     ours, naive = contest(office, [(*program, "run"), ("/bin/sh", "-c", f"exec {NAIVE}")], SHORT)
     figures = Figures()
-    compared(figures, ours, naive)
+    compared(figures, ours, {"the naive loop": naive})
 
     assert (len(ours.first_bytes), ours.nobody_woken, ours.woken_again, ours.drafts_typed_into) == (1, 0, 0, 0)
     assert (len(naive.first_bytes), naive.nobody_woken, naive.woken_again, naive.drafts_typed_into) == (1, 0, 0, 1)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from tests.benchmarks import contest
 from tests.benchmarks.figures import Figures
-from tests.benchmarks.record import PAGE, Run, keep, kept, with_table
+from tests.benchmarks.picture import drawn
+from tests.benchmarks.record import PAGE, PICTURE, Run, keep, kept, with_table
 
 TEXT = PAGE.read_text(encoding="utf-8")
 
@@ -17,6 +18,15 @@ def test_the_table_is_made_of_the_kept_figures() -> None:
     assert with_table(TEXT, kept()) == TEXT
 
 
+def test_the_picture_is_made_of_the_kept_figures() -> None:
+    """What is missed is said to be; what was not measured has no bar."""
+    assert drawn(kept()) == PICTURE.read_text(encoding="utf-8")
+    idle = {"name": "5 idle panes: CPU, children included", "median": 0.3}
+    told = drawn({"idle cost": {"figures": [idle]}})
+    assert "0.3 % core (≤ 0.15, missed)" in told
+    assert "first byte" not in told
+
+
 def test_a_run_leaves_its_figures_with_commit_machine_and_load_and_its_rows(tmp_path: Path) -> None:
     """A figure tells on which machine, at which commit and under which load it was measured."""
     page, file = tmp_path / "performance.md", tmp_path / "figures.json"
@@ -24,7 +34,7 @@ def test_a_run_leaves_its_figures_with_commit_machine_and_load_and_its_rows(tmp_
     figures = Figures()
     figures.add("a wake", [20.0, 30.0, 90.0], "ms", at_most=50)
     figures.add("what nobody promised", [1.0], "ms")
-    keep(Run("some wakes").facts(figures.rows), file, page)
+    keep(Run("some wakes").facts(figures.rows), file, page, tmp_path / "cost.svg")
     text = page.read_text(encoding="utf-8")
 
     assert text.startswith("above\n")

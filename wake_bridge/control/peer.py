@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
-import socket
 import struct
 import sys
+
+try:
+    import _socket as socket  # hooks wait for this: `socket` itself imports for a fifth of their time
+except ImportError:
+    import socket  # type: ignore[no-redef]
 
 _LINUX = struct.Struct("3i")
 """`struct ucred`: pid, uid, gid."""

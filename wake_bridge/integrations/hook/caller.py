@@ -5,12 +5,13 @@ Measured on the programs, or as their makers document it; a moment is a `wake_br
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Mapping
+
+from wake_bridge.integrations.hook.quick_json import dumps
 
 TYPE_CHECKING = False  # importing `typing` would take its time
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
 
@@ -63,10 +64,10 @@ HARNESSES = tuple(EVENTS)
 def printed(form: str, event: str, block: str) -> str:
     """The one line that puts `block` before the model, as the harness expects it at this event."""
     if form == CONTEXT:
-        return json.dumps({"hookSpecificOutput": {"hookEventName": event, "additionalContext": block}})
+        return dumps({"hookSpecificOutput": {"hookEventName": event, "additionalContext": block}})
     if form == FLAT_CONTEXT:
-        return json.dumps({"additionalContext": block})
-    return json.dumps({"decision": form, "reason": block})
+        return dumps({"additionalContext": block})
+    return dumps({"decision": form, "reason": block})
 
 
 AGENT_VARIABLE = "WAKE_BRIDGE_AGENT"

@@ -5,19 +5,21 @@ Whatever goes wrong, the harness goes on: no output, exit 0.
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
-import re
-import signal
 import time
-from collections.abc import Mapping, Sequence
 
 from wake_bridge.integrations.hook.caller import EVENTS, printed, told
+from wake_bridge.integrations.hook.quick_json import loads
 from wake_bridge.integrations.hook.talk import ask, daemon_elsewhere, state_directory
+
+try:
+    import _signal as signal  # type: ignore[import-not-found] # `signal` itself imports `enum`
+except ImportError:
+    import signal
 
 TYPE_CHECKING = False  # importing `typing` would take its time
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from typing import Any, NoReturn
 
 PATIENCE = 1.0
@@ -37,7 +39,7 @@ _START = 19
 _OLDEST = 60.0
 """Seconds: a hook that seems to be older has been told nonsense."""
 
-_MARK = re.compile(r"(?<![0-9A-Za-z])[0-7][0-9A-HJKMNP-TV-Z]{25}(?![0-9A-Za-z])")
+_MARK = r"(?<![0-9A-Za-z])[0-7][0-9A-HJKMNP-TV-Z]{25}(?![0-9A-Za-z])"
 _ASKS_FOR_PERMISSION = frozenset({"ToolPermission", "permission_prompt"})
 
 
@@ -50,8 +52,10 @@ def run(arguments: Sequence[str]) -> NoReturn:
     signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
     signal.setitimer(signal.ITIMER_REAL, max(LONGEST_LIFE - _age(), 0.001))
     # a hook that complains would stop the harness's own work
-    with contextlib.suppress(Exception):
+    try:  # noqa: SIM105 - `contextlib` takes its time
         _serve(arguments[0], arguments[1] if len(arguments) > 1 else "", os.environ)
+    except Exception:  # noqa: BLE001, S110
+        pass
     # without a look at what the interpreter would still tidy up: that takes longer than the call itself
     os._exit(0)
 
@@ -108,10 +112,14 @@ def _input() -> dict[str, Any]:
     while left > 0 and (piece := os.read(0, min(left, 1 << 16))):
         pieces.append(piece)
         left -= len(piece)
-    said = json.loads(b"".join(pieces))
+    said = loads(b"".join(pieces))
     return said if isinstance(said, dict) else {}
 
 
 def _marks(prompt: object) -> list[str]:
     """What may be marks of ours in a prompt; the prompt itself goes nowhere."""
-    return list(dict.fromkeys(_MARK.findall(prompt)))[:MOST_MARKS] if isinstance(prompt, str) else []
+    if not isinstance(prompt, str):
+        return []
+    import re
+
+    return list(dict.fromkeys(re.findall(_MARK, prompt)))[:MOST_MARKS]

@@ -6,17 +6,21 @@ against each other.
 
 from __future__ import annotations
 
-import json
 import os
-import socket
 import sys
 import time
-from collections.abc import Mapping
 
 from wake_bridge.control.peer import is_ours
+from wake_bridge.integrations.hook.quick_json import dumps, loads
+
+try:
+    import _socket as socket  # `socket` itself imports for a fifth of the time that a hook has
+except ImportError:
+    import socket  # type: ignore[no-redef]
 
 TYPE_CHECKING = False  # importing `typing` would take its time
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
 
@@ -42,7 +46,6 @@ def daemon_elsewhere(environment: Mapping[str, str], configured: str) -> str:
     Asked by who found nobody there: the lock of the graph says it (`edges.service.graph_lock`).
     """
     import fcntl
-    import json
 
     url = _url(environment)
     graph = "" if url else _place(environment, (GRAPH_VARIABLE, GRAPH_ALIAS), ("graph", "path"))
@@ -62,7 +65,7 @@ def daemon_elsewhere(environment: Mapping[str, str], configured: str) -> str:
             try:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
-                kept = json.loads(lock.read(_LONGEST))["state_dir"]
+                kept = loads(lock.read(_LONGEST))["state_dir"]
                 return kept if isinstance(kept, str) and os.path.realpath(kept) != os.path.realpath(configured) else ""
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         pass  # no graph, no daemon, or one that has not signed its lock yet
@@ -140,7 +143,7 @@ def ask(state_dir: str, request: dict[str, Any], patience: float) -> dict[str, A
         _connect(channel, state_dir)
         if not is_ours(channel):
             return {}
-        channel.sendall(json.dumps(request).encode() + b"\n")
+        channel.sendall(dumps(request).encode() + b"\n")
         return _answer(channel, deadline)
     except (OSError, ValueError, RecursionError):
         return {}
@@ -171,5 +174,5 @@ def _answer(channel: socket.socket, deadline: float) -> dict[str, Any]:
         if not piece:
             return {}
         text += piece
-    answer = json.loads(text)
+    answer = loads(text)
     return answer if isinstance(answer, dict) else {}

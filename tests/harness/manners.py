@@ -38,6 +38,7 @@ class Manners:
         has_limits: shows a usage limit as one.
         leave_limit: leaves what it asks at a limit.
         shows_reset: its limit says when it resets.
+        takes_keys_for_one: of keys that arrive together it takes the first alone.
     """
 
     approval: re.Pattern[str]
@@ -65,6 +66,7 @@ class Manners:
     has_limits: bool = False
     leave_limit: tuple[str, ...] = ()
     shows_reset: bool = True
+    takes_keys_for_one: bool = False
 
 
 _COLOUR: Final = re.compile(r"Which colour")
@@ -180,6 +182,7 @@ MANNERS: Final = {
         quit="/exit",
         busy=frozenset({"working-row"}),
         asks=frozenset({"approval", "question"}),
+        takes_keys_for_one=True,
         suspends_by_key=False,
     ),
     "nanocoder": Manners(
@@ -193,6 +196,7 @@ MANNERS: Final = {
         quit="/exit ",
         busy=frozenset({"working-row"}),
         asks=frozenset({"approval", "question"}),
+        takes_keys_for_one=True,
         suspends_by_key=False,
     ),
     "aider": Manners(

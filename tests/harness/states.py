@@ -217,7 +217,7 @@ def _leaves_a_draft(visit: Visit) -> None:
 
 
 def _clears_the_draft(visit: Visit) -> None:
-    visit.house.tmux.run("send-keys", "-t", visit.house.pane_id, "-N", str(len(DRAFT)), "BSpace")
+    _goes_back(visit, len(DRAFT))
 
 
 def _leaves_blanks(visit: Visit) -> None:
@@ -229,7 +229,14 @@ def _leaves_blanks(visit: Visit) -> None:
 
 
 def _clears_the_blanks(visit: Visit) -> None:
-    visit.house.tmux.run("send-keys", "-t", visit.house.pane_id, "-N", "3", "BSpace")
+    _goes_back(visit, 3)
+
+
+def _goes_back(visit: Visit, count: int) -> None:
+    if visit.manners.takes_keys_for_one:
+        visit.house.presses(*["BSpace"] * count)
+    else:
+        visit.house.tmux.run("send-keys", "-t", visit.house.pane_id, "-N", str(count), "BSpace")
 
 
 # -- tmux and the shell ------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ It goes on where wake-bridge recognises nothing: that is what it is to find out.
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -14,9 +15,10 @@ from typing import Any, Final
 
 from wake_bridge_adapters.screens import classify_capture, load_profiles, read_capture
 
-from tests.harness.house import PATIENCE, House
+from tests.harness.house import MANY_WAKES, PATIENCE, House
 from tests.harness.programs import Program
 from tests.harness.states import IDLE, STATES, State, Visit
+from wake_bridge.demo.sandbox import QUICK, Sandbox
 from wake_bridge.demo.tmux_server import Look
 from wake_bridge.domain.errors import OperationFailed
 
@@ -39,10 +41,21 @@ SOON: Final = 45.0
 COMES: Final = 150.0
 """Seconds for a wake to come where nothing is in its way, also on a busy machine."""
 
+PATIENT: Final = 600.0
+"""Seconds for one command."""
+
 SAMPLES: Final = 3
 TRIES: Final = 20
 RESTS: Final = 1.5
 """Seconds."""
+
+
+class _PatientSandbox(Sandbox):
+    """One whose commands may take as long as they do on a busy machine."""
+
+    def run(self, *arguments: str, timeout: float = PATIENT, **options: Any) -> subprocess.CompletedProcess[str]:
+        """One command, given more time."""
+        return super().run(*arguments, timeout=timeout, **options)
 
 
 class SoftHouse(House):
@@ -50,6 +63,8 @@ class SoftHouse(House):
 
     def __init__(self, program: Program, directory: Path, command: Sequence[str]) -> None:
         super().__init__(program, directory, command)
+        self.bridge = _PatientSandbox(directory, self.tmux.socket_name, command)
+        self.bridge.configure(QUICK + MANY_WAKES)
         self.missed: list[str] = []
 
     def presence(self) -> dict[str, Any]:

@@ -58,6 +58,7 @@ PROFILES = load_profiles()
         (["/x/node_modules/@github/copilot-linux-x64/copilot"], "copilot"),
         (["env", "A=1", "node", "/x/node_modules/.bin/copilot"], "copilot"),
         (["cline"], "cline"),
+        (["node", "/x/node_modules/.bin/auggie"], "auggie"),
         (["node", "/x/node_modules/.bin/cn", "--config", "c.yaml"], "cn"),
         (["node", "/x/node_modules/@nanocollective/nanocoder/dist/cli.js"], "nanocoder"),
         (["Vibe", "CLI"], "vibe"),

@@ -190,8 +190,6 @@ def update(run: CommandContext, file: Path | None, yes: bool, only_print: bool) 
     say = run.console.warn if run.console.as_json else run.console.say
     for one in found:
         say(one.difference)
-        if one.refusal:
-            say(f"{one.harness}: left as it is: {one.refusal}")
     wanted = [one for one in found if not one.refusal]
     if wanted and not yes:
         names = ", ".join(one.harness for one in wanted)
@@ -204,7 +202,9 @@ def update(run: CommandContext, file: Path | None, yes: bool, only_print: bool) 
     for one in found:
         path = written.get(one.harness)
         record = {**_update_record(one), "file": str(path) if path else None, "reloaded": reloaded}
-        run.console.line(record, f"written to {path}; {note}" if path else f"{one.harness}: left as it is")
+        run.console.line(
+            record, f"written to {path}; {note}" if path else f"{one.harness}: left as it is: {one.refusal}"
+        )
 
 
 def _update_record(one: Update) -> dict[str, Any]:

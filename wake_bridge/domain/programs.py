@@ -42,6 +42,7 @@ class Known:
 
 HARNESSES: Final[Mapping[str, Names]] = {
     "aider": Known(("aider",), modules=("aider",)),
+    "auggie": Known(("auggie",), ("@augmentcode/auggie",)),
     "claude": Known(("claude",), ("@anthropic-ai/claude-code",)),
     "cline": Known(("cline",), ("cline", "@cline/cli")),
     "cn": Known(("cn",), ("@continuedev/cli",)),

@@ -136,6 +136,7 @@ def captured(view: PaneView) -> str:
     capture = Capture(
         view.screen,
         harness=agent.profile.name if isinstance(agent, PaneAgent) else "",
+        version=agent.version if isinstance(agent, PaneAgent) else "",
         process_tree=(shlex.join(agent.process.argv),) if isinstance(agent, PaneAgent) else (),
         note="" if isinstance(agent, PaneAgent) else agent.why,
     )

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 from wake_bridge_adapters.other_host import OtherHostAdapter, OtherHostConfig
 
+from wake_bridge.answers.elsewhere import Elsewhere
+from wake_bridge.config.hosts import LinkedHost
 from wake_bridge.domain.delivery import Delivery, DeliveryState
-from wake_bridge.domain.hosts import HostDirectory, is_host_name, wait_before_try, why_no_destination
+from wake_bridge.domain.hosts import HostDirectory, LinkState, is_host_name, wait_before_try, why_no_destination
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant, Trigger
-from wake_bridge.domain.receivers import ReceiverStanding
+from wake_bridge.domain.receivers import ReceiverStanding, Secret
 from wake_bridge.domain.routing import Binding
 from wake_bridge.domain.subscriptions import Subscription
+from wake_bridge.engine.explain.overview import IdentityOverview, WakeBudget
 from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import Current, EngineSettings, TargetSettings
+from wake_bridge.integrations.hosts.links import Link, Links
 from wake_bridge.ports.adapter import AdapterContext
+from wake_bridge.records import overview_record
+from wake_bridge.schemas.hosts import agents_elsewhere
 from wake_bridge.system.clock import SteadyClock
 from wake_bridge.testing.memory_adapter import MemoryAdapter, MemoryConfig
 
@@ -104,3 +111,24 @@ def test_a_link_is_tried_again_soon_and_then_every_minute() -> None:
     assert [is_host_name(one) for one in ("devbox", "a.b-c_1", "-o", "a:b", "", "a b")] == [True, True, *[False] * 4]
     assert [why_no_destination(one) for one in ("devbox", "me@10.0.0.1", "ssh://me@host:22")] == ["", "", ""]
     assert all(why_no_destination(one) for one in ("", "-oProxyCommand=x", "a b", "a\nb"))
+
+
+def test_an_agent_of_another_host_has_all_that_is_told_of_one_of_this_host() -> None:
+    """The page and `status --watch` read one list: what they ask of a row must stand in each, whatever an older release tells."""
+    here = overview_record(IdentityOverview(ME, None, 0, None, None, None, None, WakeBudget(0, 20, 0, 150), items=2))
+    link = Link(LinkedHost("devbox", "devbox", "laptop-1", Secret("")), lambda _: None)
+    link.state, link.agents = LinkState.UP, agents_elsewhere([{"agentIdentity": "@far"}, {**here, "items": 3}])
+
+    class Both:
+        def all(self) -> list[Link]:
+            return [link]
+
+        def agents(self) -> dict[str, tuple[Identity, ...]]:
+            return {"devbox": (ME, Identity("@far"))}
+
+    rows = Elsewhere(cast("Links", Both()), lambda _: "devbox").overview([here])
+    assert [(one["agentIdentity"], one["items"], one["host"]) for one in rows] == [
+        ("@far", 0, "devbox"),
+        ("@me", 5, "devbox"),
+    ]
+    assert [set(one) for one in rows] == [set(here)] * 2

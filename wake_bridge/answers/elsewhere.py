@@ -155,7 +155,7 @@ def _joined(own: Mapping[str, Any] | None, agent: AgentElsewhere, host: str) -> 
     if own is None:
         return row
     row |= {name: own[name] for name in ("nextLook", "deliveryId", "isPaused", "pausedUntil")}
-    row["waiting"] += own["waiting"]
+    row |= {name: row[name] + own[name] for name in ("waiting", "items")}
     if own["holdReason"]:
         row |= {name: own[name] for name in _OF_THE_HOLD}
     row["lastWake"] = row["lastWake"] or own["lastWake"]

@@ -83,6 +83,7 @@ class AgentElsewhere(_Told):
     route: Text = None
     where: Text = None
     waiting: Count = 0
+    items: Count = 0
     hold_reason: Text = None
     cause: Text = None
     held_for: Text = None

@@ -10,7 +10,7 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
@@ -160,7 +160,7 @@ def test_a_transaction_that_stays_open_elsewhere(
     tmp_path: Path,
     program: tuple[str, ...],
     tmux_program: str,  # noqa: ARG001
-    record_property: pytest.RecordProperty,
+    record_property: Callable[[str, object], None],
 ) -> None:
     """In another database, and in this one: mail is woken meanwhile, as quickly as ever."""
     server = runs(stack, place)

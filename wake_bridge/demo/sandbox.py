@@ -41,6 +41,21 @@ def end_tmux_with_us(socket: Path) -> None:
     _tell(f"tmux {socket}")
 
 
+def processes_below(pid: int) -> list[psutil.Process]:
+    """What a process started, and what that started; nothing if it has ended."""
+    with suppress(psutil.NoSuchProcess):
+        return psutil.Process(pid).children(recursive=True)
+    return []
+
+
+def end_left(processes: Sequence[psutil.Process]) -> None:
+    """Kill what outlives its terminal by a second: `script` and its like do not hear that it went."""
+    _, left = psutil.wait_procs(processes, timeout=1)
+    for process in left:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+
+
 def _tell(line: str) -> None:
     with _ONE_AT_A_TIME:
         pipe = _reaper().stdin
@@ -61,7 +76,13 @@ def _reap() -> None:
     for line in sys.stdin.read().splitlines():
         kind, _, what = line.partition(" ")
         if kind == "tmux" and Path(what).exists():
-            subprocess.run(["tmux", "-S", what, "kill-server"], capture_output=True, check=False)  # noqa: S607
+            tmux = ["tmux", "-S", what]
+            said = subprocess.run(
+                [*tmux, "display-message", "-p", "#{pid}"], capture_output=True, text=True, check=False
+            )
+            inside = processes_below(int(said.stdout)) if said.stdout.strip().isdecimal() else []
+            subprocess.run([*tmux, "kill-server"], capture_output=True, check=False)
+            end_left(inside)
         elif kind == "process":
             pid, started = what.split()
             with suppress(psutil.Error):

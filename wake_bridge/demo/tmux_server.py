@@ -26,7 +26,7 @@ import libtmux
 import psutil
 
 from wake_bridge.demo import HUNG
-from wake_bridge.demo.sandbox import end_tmux_with_us
+from wake_bridge.demo.sandbox import end_left, end_tmux_with_us, processes_below
 
 _LOOK_EVERY: Final = 0.05
 
@@ -310,6 +310,7 @@ class PrivateTmux:
         self._typists.clear()
         pid = self.server_pid
         if pid:
+            inside = processes_below(pid)
             with suppress(subprocess.TimeoutExpired):
                 self._call("kill-server")
             deadline = time.monotonic() + 5
@@ -317,6 +318,7 @@ class PrivateTmux:
                 if time.monotonic() > deadline:
                     os.kill(pid, signal.SIGKILL)
                 time.sleep(_POLL)
+            end_left(inside)
         self.socket_path.unlink(missing_ok=True)  # tmux leaves it behind
 
 

@@ -73,6 +73,8 @@ NOT_RUN = {
     "uv tool install ": "the program under test is installed already",
     "wake-bridge service ": "it would ask the person's own service manager; test_systemd.py runs it on a real one",
     "wake-bridge serve": "it ends when it is told to, and one state directory has one daemon; test_serve.py runs it",
+    "brew install ": "it is a Mac's; what follows it is this suite",
+    ".venv/bin/python -m tests.mac_check": "it asks a person; test_mac_check.py runs it",
     "tmux display-popup ": "it needs a person's terminal",
     "opencode --port ": "it is a real program; `make test-harness` runs it",
     "wake-bridge routes @opencode": "likewise",

@@ -28,7 +28,16 @@ from wake_bridge.ports.adapter import (
     Unknown,
     Wake,
 )
-from wake_bridge_adapters.osascript.plan import ApplicationName, Hands, SessionName, Surface, Task, meant_by, perform
+from wake_bridge_adapters.osascript.plan import (
+    TERMINAL_APPLICATIONS,
+    ApplicationName,
+    Hands,
+    SessionName,
+    Surface,
+    Task,
+    meant_by,
+    perform,
+)
 from wake_bridge_adapters.osascript.scripting import Kind, ScreenReading, Scripting, Trouble, evidence_of
 from wake_bridge_adapters.osascript.terminal import ApplicationHands, Occupant, TerminalHands, occupant_of, started_at
 from wake_bridge_adapters.pane_lock import PaneIsTaken, pane_lock
@@ -225,6 +234,9 @@ class OsascriptAdapter:
         if isinstance(processes, Trouble):
             reason = HoldReason.UNREACHABLE
             return Nowhere(reason, str(processes), meant.name)
+        if any(word.lower() in TERMINAL_APPLICATIONS for one in processes for word in one[1:]):
+            why = f"{meant.name} is a terminal, and nobody can tell which program has it: run the agent in tmux there"
+            return Nowhere(HoldReason.UNREACHABLE, why, meant.name)
         pids = [int(one[0]) for one in processes]
         if meant.user_data:
             pids = await asyncio.to_thread(_with_user_data, pids, meant.user_data)

@@ -52,6 +52,16 @@ class ApplicationName:
 
 
 _TERMINALS: Final = {"iterm2": Surface.ITERM, "iterm": Surface.ITERM, "terminal": Surface.TERMINAL}
+TERMINAL_APPLICATIONS: Final = frozenset(
+    {
+        "ghostty", "com.mitchellh.ghostty", "kitty", "net.kovidgoyal.kitty", "alacritty", "org.alacritty", "wezterm",
+        "wezterm-gui", "com.github.wez.wezterm", "warp", "dev.warp.warp-stable", "hyper", "co.zeit.hyper",
+        "rio", "com.raphaelamorim.rio", "tabby", "org.tabby", "terminal", "com.apple.terminal", "iterm", "iterm2",
+        "com.googlecode.iterm2",
+    }
+)  # fmt: skip
+"""Applications, by process name or bundle id, in which any program may have the focus: a shell as well as an agent."""
+
 _SHORT_TTY: Final = re.compile(r"ttys\d+")
 
 

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import ClassVar, Final, Self
 
+import psutil
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from wake_bridge.domain.causes import Cause, HoldReason
@@ -304,6 +305,8 @@ class TmuxAdapter:
         found = await self.resolve(Address(Identity(""), pane=target, socket=socket))
         if isinstance(found, Nowhere):
             raise NotFound(found.detail, target, hint=_BIND_HINT)
+        if not pane and found.fence and await asyncio.to_thread(_is_in_a_popup, found.fence):
+            raise NotFound("this is a popup of tmux, which has no pane", found.label, hint=_POPUP_HINT)
         return found
 
     async def mark_identity(self, place: Place, identity: Identity) -> None:
@@ -485,6 +488,18 @@ class TmuxAdapter:
         last = self._last_looks.get(key)
         is_recent = last is not None and self._context.clock.now() - last.at <= _COMPARABLE_FOR
         return last.fingerprint if last is not None and is_recent else ""
+
+
+_POPUP_HINT: Final = "let the popup show a session (`tmux new-session -A -s NAME`), and run `bind` in there"
+
+
+def _is_in_a_popup(fence: Binding) -> bool:
+    """Whether tmux itself started this process, and not in the pane that `$TMUX_PANE` names: a popup has that of the pane below."""
+    try:
+        above = {one.pid for one in psutil.Process().parents()}
+    except psutil.Error:
+        return False
+    return fence.server_pid in above and fence.pane_pid not in above
 
 
 async def _nothing_to_write(step: Step, evidence: Mapping[str, str]) -> None:

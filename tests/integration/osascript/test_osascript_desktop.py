@@ -223,6 +223,32 @@ def test_two_instances_are_told_apart_by_their_data_directory_or_refused(desk: A
     assert str(desk.pid) in one.key
 
 
+@pytest.mark.parametrize(
+    ("name", "bundle"),
+    [("Ghostty", "com.mitchellh.ghostty"), ("Terminal", "com.apple.Terminal"), ("Anything", "net.kovidgoyal.kitty")],
+)
+def test_a_terminal_is_no_application_to_type_into(desk: Any, name: str, bundle: str) -> None:
+    """Its focused element may be a shell's, and looks as empty as a composer: the agent belongs into tmux there."""
+    desk.desktop.open_app(2, name, bundle)
+
+    found = asyncio.run(desk.adapter.resolve(Address(Identity("@agent"), pane=name)))
+
+    assert isinstance(found, Nowhere)
+    assert "tmux" in found.detail
+    assert desk.keys == []
+
+
+def test_the_codex_application_is_woken_as_claudes_is(desk: Any) -> None:
+    """By its name; nothing of the way is one application's own."""
+    state = desk.desktop.read()
+    state["apps"][str(desk.pid)]["name"] = "Codex"
+    desk.desktop.write(state)
+    desk.address = Address(Identity("@agent"), pane="Codex")
+
+    assert isinstance(asyncio.run(desk.deliver()), Delivered)
+    assert desk.keys == ["paste", "return"]
+
+
 def test_the_tab_key_of_a_subscription_is_pressed_before_the_tab_is_looked_at(desk: Any) -> None:
     """Upstream's `tabShortcut` honoured."""
     desk.address = Address(Identity("@agent"), details=(("appName", "Claude"), ("tabShortcut", "3")))

@@ -217,6 +217,40 @@ def test_a_pane_that_shows_another_tmux_is_no_agent_and_the_one_inside_is(scene:
         until(lambda: scene.verdict(agent.id).vote is PresenceState.IDLE)
 
 
+IN_A_POPUP = """
+import asyncio, os, sys
+from wake_bridge_adapters.tmux import TmuxAdapter
+from wake_bridge_adapters.tmux.adapter import TmuxConfig
+from wake_bridge.domain.errors import NotFound
+from wake_bridge.ports.adapter import AdapterContext
+from tests.integration.tmux.conftest import SystemClock
+
+context = AdapterContext(10.0, 2.0, "", dict(os.environ), SystemClock())
+try:
+    said = asyncio.run(TmuxAdapter(TmuxConfig(), context).binding_for(None, os.environ)).label
+except NotFound as error:
+    said = str(error)
+open(sys.argv[1], "w").write(said + "\\n")
+"""
+
+
+def test_bind_in_a_popup_does_not_mean_the_pane_below(scene: Scene) -> None:
+    """A popup has `$TMUX_PANE` of the pane that it covers, and no pane of its own; in the pane itself `bind` means it."""
+    below = scene.tmux.new_pane(["sh"], environment={"PYTHONPATH": str(ROOT)})
+    scene.attached(str(below.pane_id))
+    script, popup, pane = (scene.directory / name for name in ("bind.py", "popup", "pane"))
+    script.write_text(IN_A_POPUP)
+    bind = f"PYTHONPATH={ROOT} {sys.executable} {script}"
+    client = scene.tmux.run("list-clients", "-F", "#{client_name}").strip()
+
+    scene.tmux.run("display-popup", "-E", "-c", client, f"{bind} {popup}")
+    scene.tmux.run("send-keys", "-t", str(below.pane_id), f"{bind} {pane}", "Enter")
+    until(lambda: popup.exists() and pane.exists() and popup.read_text() and pane.read_text())
+
+    assert "popup" in popup.read_text()
+    assert pane.read_text() == "agents:0.0\n"
+
+
 def test_the_page_has_every_carrier_and_what_is_done_about_it() -> None:
     """docs/carriers.md is the table of `CARRIERS`."""
     page = (ROOT / "docs/carriers.md").read_text(encoding="utf-8")

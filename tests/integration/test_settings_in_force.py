@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from wake_bridge.cli.app import COMMANDS, cli
+from wake_bridge.config.judged import written_down
 from wake_bridge.config.settings import Settings, changed_keys, load_settings, needs_restart, taken_over
 from wake_bridge.control.graph_lock import LOCK_DIRECTORY, GraphLock, graph_key
 from wake_bridge.control.instance_lock import InstanceLock
@@ -222,7 +223,10 @@ def test_what_a_daemon_writes_down_is_what_it_goes_by(sandbox: Sandbox, text: st
     with InstanceLock(settings.state_dir):
         write_settings(settings.state_dir, settings)
 
-        assert settings_of_daemon(settings.state_dir) == settings
+        found = settings_of_daemon(settings.state_dir)
+        assert found is not None
+        assert replace(found, config=settings.config) == settings
+        assert written_down(found.config) == written_down(settings.config)
     assert settings_of_daemon(settings.state_dir) is None
 
 

@@ -32,6 +32,8 @@ STORY = (
     "docs/channels.md",
     "docs/intake.md",
     "docs/answers.md",
+    "docs/carriers.md",
+    "docs/macos.md",
     "docs/mcp.md",
     "docs/keeping.md",
     "docs/adapters.md",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,6 +46,7 @@ MADE_BY_OTHERS = {
     ".mcp.json": "Claude Code's",
     "kilo.json": "Kilo's",
     "mine.toml": "an example of a profile",
+    "wake.sql": "an example of a back-up",
     "busy.json": "an example of a capture",
     "@README.md": "any file that an agent completes",
     "~/.profile": "the shell's",
@@ -58,9 +60,10 @@ EXIT_CODE = re.compile(r"exit(?:s|ed)?(?: with| code| status)?:? (\d+)\b|ends wi
 
 def spans(text: str) -> Iterator[str]:
     """All code of a page: what stands between backticks, and the commands of its blocks."""
-    for block in re.findall(r"^```(?:console|sh|text)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
-        yield from (line.removeprefix("$ ") for line in block.splitlines() if line.startswith(("$ ", "wake-bridge")))
-    prose = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    for block in re.findall(r"^ *```(?:console|sh|text)\n(.*?)^ *```$", text, re.DOTALL | re.MULTILINE):
+        lines = textwrap.dedent(block).splitlines()
+        yield from (line.removeprefix("$ ") for line in lines if line.startswith(("$ ", "wake-bridge")))
+    prose = re.sub(r"^ *```.*?^ *```$", "", text, flags=re.DOTALL | re.MULTILINE)
     yield from (" ".join(one.split()) for one in re.findall(r"`([^`]+)`", prose))
 
 

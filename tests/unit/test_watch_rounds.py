@@ -24,6 +24,7 @@ from wake_bridge.engine.presence.watch import (
     CHANGE_LASTS,
     LIVELY_ROUND,
     LOOK_AGAIN,
+    LOOKS_AGAIN_APART,
     QUICK_ROUND,
     ROUND,
     Watch,
@@ -383,7 +384,7 @@ def test_what_a_round_raises_is_not_swallowed() -> None:
 
 
 def test_unchanged_places_are_looked_at_one_in_a_round() -> None:
-    """Two hundred panes cost few calls while nothing happens."""
+    """Two hundred panes cost few calls while nothing happens: one look in five seconds."""
     scene = Scene([Identity(f"@{name}") for name in names(8)])
     scene.adapter.agents |= {name: ImaginedAgent() for name in names(8)}
     scene.rounds()
@@ -397,8 +398,9 @@ def test_unchanged_places_are_looked_at_one_in_a_round() -> None:
     scene.adapter.observe = observe  # type: ignore[method-assign]
     scene.clock.at += LOOK_AGAIN
     for looks in range(1, 9):
-        scene.rounds()
+        scene.rounds(2)
         assert len(seen) == looks
+        scene.clock.at += LOOKS_AGAIN_APART
     assert sorted(seen) == names(8)
 
 

@@ -87,6 +87,7 @@ def _settings(record: Mapping[str, Any]) -> Settings:
         own_screens=Path(record["ownScreens"]),
         fallback_pane=record["fallbackPane"],
         origins={tuple(key): origin for key, origin in record["origins"]},
+        fingerprint=str(record.get("fingerprint", "")),
     )
 
 

@@ -15,9 +15,9 @@ from tests.screens.corpus import HARNESSES, PROFILES, Captured, captures_of, cor
 from tests.screens.mutations import TITLES, kept_for, mutated
 from wake_bridge.domain.presence import PresenceState
 
-QUICK, FULL = 14, 340
+QUICK, FULL = 10, 340
 AT_LEAST = 200_000
-TITLES_OF_EACH = 6
+TITLES_OF_EACH = 3
 NEAREST = 18
 """Rows above a composer that idle screens keep: signs that a program is at work stand there."""
 

@@ -494,7 +494,7 @@ _POPUP_HINT: Final = "let the popup show a session (`tmux new-session -A -s NAME
 
 
 def _is_in_a_popup(fence: Binding) -> bool:
-    """Whether tmux itself started this process, and not in the pane that `$TMUX_PANE` names: a popup has that of the pane below."""
+    """Whether tmux itself started this process, and not in the pane that `$TMUX_PANE` names: a popup has that of its server's."""
     try:
         above = {one.pid for one in psutil.Process().parents()}
     except psutil.Error:

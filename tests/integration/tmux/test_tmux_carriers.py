@@ -235,19 +235,21 @@ open(sys.argv[1], "w").write(said + "\\n")
 
 
 def test_bind_in_a_popup_does_not_mean_the_pane_below(scene: Scene) -> None:
-    """A popup has `$TMUX_PANE` of the pane that it covers, and no pane of its own; in the pane itself `bind` means it."""
+    """A popup has no pane, and `$TMUX_PANE` only from where its server was started; in the pane itself `bind` means it."""
     below = scene.tmux.new_pane(["sh"], environment={"PYTHONPATH": str(ROOT)})
     scene.attached(str(below.pane_id))
-    script, popup, pane = (scene.directory / name for name in ("bind.py", "popup", "pane"))
+    script, popup, heir, pane = (scene.directory / name for name in ("bind.py", "popup", "heir", "pane"))
     script.write_text(IN_A_POPUP)
     bind = f"PYTHONPATH={ROOT} {sys.executable} {script}"
     client = scene.tmux.run("list-clients", "-F", "#{client_name}").strip()
 
     scene.tmux.run("display-popup", "-E", "-c", client, f"{bind} {popup}")
+    scene.tmux.run("display-popup", "-E", "-c", client, f"TMUX_PANE={below.pane_id} {bind} {heir}")
     scene.tmux.run("send-keys", "-t", str(below.pane_id), f"{bind} {pane}", "Enter")
-    until(lambda: popup.exists() and pane.exists() and popup.read_text() and pane.read_text())
+    until(lambda: all(one.exists() and one.read_text() for one in (popup, heir, pane)))
 
-    assert "popup" in popup.read_text()
+    assert popup.read_text() == "this is no tmux pane\n"
+    assert "popup" in heir.read_text()
     assert pane.read_text() == "agents:0.0\n"
 
 

@@ -12,6 +12,7 @@ HEIGHT: Final = 420
 LEFT, RIGHT, TOP, BOTTOM = 70, 170, 40, 50
 HOSTS: Final = (10.0, 1000.0)
 CORES: Final = (0.0001, 100.0)
+LABELS_APART: Final = 15
 COLOURS: Final = ("#2a78d6", "#1a8f5a", "#9a6a00", "#c23a3a")
 
 
@@ -51,8 +52,12 @@ def plot(curves: Sequence[Curve], *, full: int, cores: int) -> str:
         path = " ".join(f"{_x(hosts):.1f},{_y(used):.1f}" for hosts, used in curve.points)
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2.5"/>')
         parts.extend(f'<circle cx="{_x(h):.1f}" cy="{_y(u):.1f}" r="3.5" fill="{colour}"/>' for h, u in curve.points)
-        hosts, used = curve.points[-1]
-        parts.append(_text(_x(hosts) + 8, _y(used) + 4, f"{curve.name}: {used:.2g}", colour))
+    below = 0.0
+    for used, name, colour in sorted(
+        ((curve.points[-1][1], curve.name, colour) for colour, curve in zip(COLOURS, curves, strict=True)), reverse=True
+    ):
+        below = max(_y(used) + 4, below + LABELS_APART)
+        parts.append(_text(WIDTH - RIGHT + 8, below, f"{name}: {float(f'{used:.2g}'):g}", colour))
     return "\n".join([*parts, "</svg>", ""])
 
 

@@ -12,7 +12,7 @@ from tests.benchmarks.figures import shown
 Facts = Mapping[str, Mapping[str, Any]]
 """The kept figures of each benchmark, by its name."""
 
-WIDTH: Final = 940
+WIDTH: Final = 980
 NAME: Final = 330
 """Where bars begin."""
 

@@ -93,6 +93,17 @@ def place(stack: ExitStack) -> Path:
     return made
 
 
+@pytest.fixture
+def house_on(
+    stack: ExitStack,
+    tmp_path: Path,
+    program: tuple[str, ...],
+    tmux_program: str,  # noqa: ARG001 - asked for what it demands
+) -> Callable[[str], House]:
+    """Puts the house of a test on the graph behind a URL."""
+    return lambda url: House(stack, tmp_path, program, url)
+
+
 def runs(stack: ExitStack, place: Path, *settings: str) -> PostgresServer:
     """A server of the test's own."""
     server = PostgresServer.made(place / "data", settings)
@@ -108,15 +119,11 @@ def ends(server: PostgresServer) -> None:
 
 
 def test_a_server_that_is_killed_and_comes_back(
-    stack: ExitStack,
-    place: Path,
-    tmp_path: Path,
-    program: tuple[str, ...],
-    tmux_program: str,  # noqa: ARG001
+    stack: ExitStack, place: Path, house_on: Callable[[str], House]
 ) -> None:
     """Kill -9 of all of it, three times: what was committed is there, the daemon waits and goes on in the same epoch."""
     server = runs(stack, place)
-    house = House(stack, tmp_path, program, server.at("postgres"))
+    house = house_on(server.at("postgres"))
     house.is_told("before")
     for number in range(3):
         server.kill()
@@ -128,16 +135,10 @@ def test_a_server_that_is_killed_and_comes_back(
     assert len(house.daemon.entries("epoch_began")) == 1
 
 
-def test_a_server_that_stands_still(
-    stack: ExitStack,
-    place: Path,
-    tmp_path: Path,
-    program: tuple[str, ...],
-    tmux_program: str,  # noqa: ARG001
-) -> None:
+def test_a_server_that_stands_still(stack: ExitStack, place: Path, house_on: Callable[[str], House]) -> None:
     """SIGSTOP: nobody waits for it without end, a command neither, and nothing is lost when it goes on."""
     server = runs(stack, place)
-    house = House(stack, tmp_path, program, server.at("postgres"))
+    house = house_on(server.at("postgres"))
     house.is_told("before")
     postmaster = server.postmaster
     all_of_it = [postmaster, *postmaster.children()]
@@ -155,18 +156,13 @@ def test_a_server_that_stands_still(
 
 
 def test_a_transaction_that_stays_open_elsewhere(
-    stack: ExitStack,
-    place: Path,
-    tmp_path: Path,
-    program: tuple[str, ...],
-    tmux_program: str,  # noqa: ARG001
-    record_property: Callable[[str, object], None],
+    stack: ExitStack, place: Path, house_on: Callable[[str], House], record_property: Callable[[str, object], None]
 ) -> None:
     """In another database, and in this one: mail is woken meanwhile, as quickly as ever."""
     server = runs(stack, place)
     with server.connected() as admin:
         admin.execute("CREATE DATABASE wake")
-    house = House(stack, tmp_path, program, server.at("wake"))
+    house = house_on(server.at("wake"))
     usual, meanwhile = [house.is_told(f"before {number}") for number in range(5)], list[float]()
     with psycopg.connect(server.url) as elsewhere, psycopg.connect(server.at("wake")) as here:
         for one in (elsewhere, here):
@@ -212,18 +208,12 @@ class Pooler:
         self._pid.unlink(missing_ok=True)
 
 
-def test_a_pooler_in_transaction_mode(
-    stack: ExitStack,
-    place: Path,
-    tmp_path: Path,
-    program: tuple[str, ...],
-    tmux_program: str,  # noqa: ARG001
-) -> None:
+def test_a_pooler_in_transaction_mode(stack: ExitStack, place: Path, house_on: Callable[[str], House]) -> None:
     """PgBouncer: `init`, commands and the daemon work through it, without notices; it is killed, and comes back."""
     pooler = Pooler(place, runs(stack, place))
     pooler.start()
     stack.callback(pooler.kill)
-    house = House(stack, tmp_path, program, pooler.url)
+    house = house_on(pooler.url)
     for number in range(5):
         house.is_told(f"through it {number}")
     assert [one["agents"] for one in house.box.lines("hosts", "list")] == [["@agent"]]
@@ -236,13 +226,7 @@ def test_a_pooler_in_transaction_mode(
     assert len(house.daemon.entries("epoch_began")) == 1
 
 
-def test_a_failover_to_a_replica_that_lags(
-    stack: ExitStack,
-    place: Path,
-    tmp_path: Path,
-    program: tuple[str, ...],
-    tmux_program: str,  # noqa: ARG001
-) -> None:
+def test_a_failover_to_a_replica_that_lags(stack: ExitStack, place: Path, house_on: Callable[[str], House]) -> None:
     """The replica lacks the last message, and gives its log ids anew: another epoch, nothing twice, nothing new is missed."""
     primary = runs(stack, place, "hot_standby = on")
     assert primary.data is not None
@@ -259,7 +243,7 @@ def test_a_failover_to_a_replica_that_lags(
     standby.start()
     stack.callback(ends, standby)
     url = f"postgresql://postgres@/postgres?host={primary.data},{copy}&target_session_attrs=read-write"
-    house = House(stack, tmp_path, program, url)
+    house = house_on(url)
     house.is_told("before")
     refused = house.box.run("agent", "add", "@x", expect=4, environment={"WAKE_BRIDGE_GRAPH_URL": standby.url})
     assert "graph.url has to name the primary" in refused.stderr
@@ -311,17 +295,11 @@ def small_disk(place: Path, size: str) -> Iterator[Path]:
             keeper.kill()
 
 
-def test_a_server_whose_disk_is_full(
-    stack: ExitStack,
-    place: Path,
-    tmp_path: Path,
-    program: tuple[str, ...],
-    tmux_program: str,  # noqa: ARG001
-) -> None:
+def test_a_server_whose_disk_is_full(stack: ExitStack, place: Path, house_on: Callable[[str], House]) -> None:
     """What is refused is said to be, with advice; what was taken is told, also where the server fell for want of room."""
     disk = stack.enter_context(small_disk(place / "small", "160m"))
     server = runs(stack, disk, "max_wal_size = 64MB", "min_wal_size = 32MB", "shared_buffers = 16MB")
-    house = House(stack, tmp_path, program, server.at("postgres"))
+    house = house_on(server.at("postgres"))
     house.is_told("before")
     filler = disk / "filler"
     with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:

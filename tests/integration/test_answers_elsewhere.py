@@ -311,6 +311,24 @@ def test_an_answer_after_the_person_was_told_is_noted_once_and_changes_nothing(t
     asyncio.run(story())
 
 
+def test_of_a_host_that_hangs_one_overdue_wake_waits_and_not_each(tmp_path: Path) -> None:
+    """Whoever else is overdue at that moment waits for no second time-out."""
+
+    async def story() -> None:
+        async with near_of(tmp_path, AnswerThere(AnswerState.OPEN)) as near:
+            overdue = [near.handed_over(row=row) for row in (1, 2, 3)]
+            near.hosts.down.add("devbox")
+            near.passes(WITHIN + SECOND)
+            assert [await near.is_over(one) for one in overdue] == [False] * 3
+            assert len(near.hosts.asked) == 1
+            near.passes(10 * SECOND)
+            near.hosts.down.clear()
+            near.hosts.linked["devbox"] = AnswerThere(AnswerState.OVER)
+            assert [await near.is_over(one) for one in overdue] == [True] * 3
+
+    asyncio.run(story())
+
+
 def test_a_host_that_hangs_keeps_no_other_from_being_asked(tmp_path: Path) -> None:
     """Each is asked by itself; one that does not answer is asked again."""
 

@@ -21,6 +21,7 @@ from wake_bridge.domain.receivers import RECEIVER_TARGETS, Receiver, ReceiverAns
 from wake_bridge.domain.routing import Address, Capabilities
 from wake_bridge.domain.subscriptions import Subscription
 from wake_bridge.engine.deliver.gate import Gate
+from wake_bridge.engine.deliver.leases import SoleDriver
 from wake_bridge.engine.graph_queries import GraphQueries
 from wake_bridge.engine.presence.watch import Watch
 from wake_bridge.engine.route_recovery import RouteRecovery
@@ -87,8 +88,9 @@ class Door(ScriptedAdapter):
 class Rig:
     """A gate on real files, with one agent named `one` whom `@agent` and `@twin` share."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, leases: SoleDriver | None = None) -> None:
         self.clock = SteadyClock()
+        self.leases = leases
         self.core = MemoryCore.create(directory / "graph.sqlite", ["@me", AGENT, "@twin"])
         self.ledger = LedgerStore.open(lay_ledger(directory / "state"))
         self.ledger.begin_epoch(Position(Epoch(1), LogId(0)), [], "first start", self.clock.now())
@@ -125,6 +127,7 @@ class Rig:
             self.clock,
             other_driver=lambda: None,
             dry_run=dry_run,
+            leases=self.leases,
         )
 
     def arrives(self, identity: str = AGENT, *, as_of: str = "", **fields: Any) -> Delivery:

@@ -12,7 +12,6 @@ from wake_bridge.domain.causes import Cause
 from wake_bridge.domain.delivery import Delivery, DeliveryState, HoldReason, Outcome, Step
 from wake_bridge.domain.guards import OtherDriver
 from wake_bridge.domain.names import Identity
-from wake_bridge.engine.deliver.gate import Gate
 from wake_bridge.engine.deliver.leases import SoleDriver
 from wake_bridge.ports.adapter import AttemptOutcome, Journal, Place, Refused, Wake
 
@@ -41,22 +40,8 @@ class SharedRig(Rig):
     """A rig on a graph that others share."""
 
     def __init__(self, directory: Path) -> None:
-        self.leases = PlayedLeases()
-        super().__init__(directory)
-
-    def new_gate(self, *, dry_run: bool = False) -> Gate:
-        return Gate(
-            self.ledger,
-            self.queries,
-            self.routes,
-            self.watch,
-            self.recovery,
-            self.current,
-            self.clock,
-            other_driver=lambda: None,
-            dry_run=dry_run,
-            leases=self.leases,
-        )
+        self.shared = PlayedLeases()
+        super().__init__(directory, self.shared)
 
     def held(self, delivery: Delivery) -> tuple[Cause, str, str]:
         """Its cause, where, and what a person is told to do."""
@@ -92,27 +77,27 @@ def rig(tmp_path: Path) -> Iterator[SharedRig]:
 def test_text_of_which_another_host_has_told_is_to_be_cleared_and_then_its_wake_is_over(rig: SharedRig) -> None:
     """It may not be sent any more, with the lease or without: a person is told so, and the pane is free once it is gone."""
     staged = rig.stages()
-    rig.leases.server = "beta"
+    rig.shared.server = "beta"
     cause, where, remedy = rig.held(staged)
     assert (cause, where) == (Cause.LEFT_TO_HOST, "one")
     assert remedy.startswith("clear our wake text from the composer of one and do not send it")
 
-    rig.leases.server, rig.leases.teller = "", "beta"
+    rig.shared.server, rig.shared.teller = "", "beta"
     assert rig.held(staged)[0] is Cause.LEFT_TO_HOST
     rig.agent.composer = ""
     after = rig.takes(staged)
     assert (after.state, after.outcome, rig.agent.received) == (DeliveryState.DELIVERED, Outcome.READ, [])
 
-    rig.leases.teller = ""
+    rig.shared.teller = ""
     assert rig.takes(rig.arrives()).outcome is Outcome.SUBMITTED
 
 
 def test_text_that_no_host_has_told_meanwhile_is_sent_once_the_lease_is_back(rig: SharedRig) -> None:
     """That another host serves for a while is no reason to lose what stands here."""
     staged = rig.stages()
-    rig.leases.server = "beta"
+    rig.shared.server = "beta"
     assert rig.takes(staged).state is DeliveryState.LOCKED
-    rig.leases.server = ""
+    rig.shared.server = ""
     assert rig.takes(staged).outcome is Outcome.SUBMITTED
     assert rig.agent.received == [staged.digest]
 
@@ -122,7 +107,7 @@ def test_an_agent_that_no_host_sees_is_told_by_the_host_that_served_it_last_and_
     agent = rig.adapter.agents.pop("one")
     delivery = rig.arrives()
     assert rig.held(delivery)[0].reason is HoldReason.UNREACHABLE
-    rig.leases.silent = "beta"
+    rig.shared.silent = "beta"
     cause, where, remedy = rig.held(delivery)
     assert (cause, cause.reason, where) == (Cause.HOST_SILENT, HoldReason.HOST_AWAY, "beta")
     assert "start the daemon on beta again" in remedy

@@ -100,7 +100,7 @@ def keep_piece(
         name: of the run.
         what: the goal in a few words.
         piece: of the piece.
-        command: what runs the piece again.
+        command: what runs the piece again; it ends with its name.
         figures: as of a run.
         seconds: how long the piece took.
         file: where the figures lie.
@@ -117,7 +117,12 @@ def keep_piece(
         "pieces": pieces,
     }
     keep_run(
-        name, command, together, seconds=sum(one["duration_seconds"] for one in pieces.values()), file=file, page=page
+        name,
+        command.removesuffix(piece) + name,
+        together,
+        seconds=sum(one["duration_seconds"] for one in pieces.values()),
+        file=file,
+        page=page,
     )
 
 

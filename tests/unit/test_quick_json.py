@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import _json
+import importlib.util
 import json
+from types import ModuleType
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wake_bridge.integrations.hook import quick_json
 from wake_bridge.integrations.hook.quick_json import dumps, loads
 
 VALUES = st.recursive(
@@ -51,6 +55,30 @@ def test_broken_ones_are_refused_alike(text: bytes) -> None:
     for read in (json.loads, loads):
         with pytest.raises(ValueError):  # noqa: PT011 - as the other one
             read(text)
+
+
+def imported_anew() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("quick_json_anew", quick_json.__file__)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", ["make_scanner", "make_encoder"])
+def test_where_cpython_has_other_functions_json_does_it(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """They are private: a release whose scanner asks for more, or that has none, must not silence the hooks."""
+    assert imported_anew()._is_quick
+
+    def asks_for_more(*_: object) -> object:
+        raise AttributeError("array_hook")
+
+    monkeypatch.setattr(_json, name, asks_for_more)
+    module = imported_anew()
+    assert not module._is_quick
+    assert module.loads(b'{"a": [1]}') == {"a": [1]}
+    assert module.dumps({"a": [1]}) == '{"a": [1]}'
 
 
 def test_what_is_no_json_is_not_written() -> None:

@@ -111,3 +111,24 @@ def test_a_run_takes_the_place_of_its_last_one(tmp_path: Path) -> None:
     assert text.endswith("below\n")
     assert text.count(f"| `{RUNS[0].name}` |") == 1
     assert [one["seed"] for one in kept(file).values()] == [8]
+
+
+def test_the_pieces_of_a_run_add_up_and_each_takes_the_place_of_its_last_one(tmp_path: Path) -> None:
+    """The row is the whole run's: its trials and violations, by piece; and what runs all of it again."""
+    page, file = tmp_path / "page.md", tmp_path / "figures.json"
+    page.write_text("<!-- runs -->\n<!-- end of runs -->\n", encoding="utf-8")
+    whole = next(one for one in RUNS if one.pieces)
+    first, second = whole.pieces[:2]
+    broken = []
+    for piece, violations in ((first, ["told twice"]), (second, []), (first, [])):
+        keep(Outcome(piece, [_table(*violations)], 2.0), seed=7, is_long=True, file=file, page=page)
+        broken.append(kept(file)[whole.name]["violations"])
+    assert broken == [1, 1, 0]
+
+    (name,) = kept(file)
+    assert name == whole.name
+    figures = kept(file)[name]
+    assert list(figures["pieces"]) == [first.name, second.name]
+    assert (figures["trials"], figures["violations"], figures["duration_seconds"]) == (6, 0, 4)
+    assert figures["command"].endswith(f"ONLY={whole.name}")
+    assert figures["pieces"][second.name]["command"].endswith(f"ONLY={second.name}")

@@ -180,7 +180,8 @@ class Cause(StrEnum):
         "{where} does not show an idle agent: close what is open there; `wake-bridge presence {identity} --explain`"
         " shows what was seen",
         signs="agents-view composer-of-another multiline-mode vim-normal vim-normal-below footer-commands"
-        " footer-context footer-mode footer-modes footer-notice footer-shortcuts heading no-blank-row gap-above-label prompt-is-last title-at-rest title-of-no-fork"
+        " footer-context footer-mode footer-modes footer-notice footer-shortcuts gap-above-label heading no-blank-row"
+        " prompt-is-last title-at-rest title-of-no-fork"
         " title-of-no-other title-pi title-ready title-waiting-for-input under-a-rule composer-unreadable"
         " thread-status no-evidence",
     )

@@ -9,7 +9,6 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import ClassVar, Final, Self
 
-import psutil
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from wake_bridge.domain.causes import Cause, HoldReason
@@ -42,7 +41,7 @@ from wake_bridge_adapters.tmux.attempt import DriverProcess, PaneAttempt, releas
 from wake_bridge_adapters.tmux.captures import captured, checks, judge, lesson, report, shelved, untested, version_check
 from wake_bridge_adapters.tmux.command import Separators, TmuxServer, default_socket, target_socket, why_not_ours
 from wake_bridge_adapters.tmux.deliver import deliver, trace
-from wake_bridge_adapters.tmux.occupants import Occupants, PaneAgent
+from wake_bridge_adapters.tmux.occupants import Occupants, PaneAgent, is_in_a_popup
 from wake_bridge_adapters.tmux.pane_facts import NoPane
 from wake_bridge_adapters.tmux.panes import Pane, panes_claimed_by, panes_of
 from wake_bridge_adapters.tmux.resolve import PaneKey, Resolver
@@ -168,7 +167,7 @@ class TmuxAdapter:
     async def survey(self, places: Sequence[Place]) -> Mapping[str, str]:
         """One `list-panes -a` per socket, shared with what is resolved at the same moment: what changes whenever a new look could show something new.
 
-        None for a server that has slept since the last one.
+        A server that has slept since its last listing is not asked again.
         """
         wanted = {place.key: PaneKey.of(place.key) for place in places}
         signs: dict[str, str] = {}
@@ -305,7 +304,7 @@ class TmuxAdapter:
         found = await self.resolve(Address(Identity(""), pane=target, socket=socket))
         if isinstance(found, Nowhere):
             raise NotFound(found.detail, target, hint=_BIND_HINT)
-        if not pane and found.fence and await asyncio.to_thread(_is_in_a_popup, found.fence):
+        if not pane and found.fence and await asyncio.to_thread(is_in_a_popup, found.fence):
             raise NotFound("this is a popup of tmux, which has no pane", found.label, hint=_POPUP_HINT)
         return found
 
@@ -491,15 +490,6 @@ class TmuxAdapter:
 
 
 _POPUP_HINT: Final = "let the popup show a session (`tmux new-session -A -s NAME`), and run `bind` in there"
-
-
-def _is_in_a_popup(fence: Binding) -> bool:
-    """Whether tmux itself started this process, and not in the pane that `$TMUX_PANE` names: a popup has that of its server's."""
-    try:
-        above = {one.pid for one in psutil.Process().parents()}
-    except psutil.Error:
-        return False
-    return fence.server_pid in above and fence.pane_pid not in above
 
 
 async def _nothing_to_write(step: Step, evidence: Mapping[str, str]) -> None:

@@ -253,6 +253,15 @@ def spelled(fence: Binding) -> str:
     return f"server {fence.server_pid}, pane {fence.pane_id}, process {fence.pane_pid}{agent}"
 
 
+def is_in_a_popup(fence: Binding) -> bool:
+    """Whether tmux started this process, but not in the fence's pane: a popup may inherit `$TMUX_PANE` from its server."""
+    try:
+        above = {one.pid for one in psutil.Process().parents()}
+    except psutil.Error:
+        return False
+    return fence.server_pid in above and fence.pane_pid not in above
+
+
 def breach(fence: Binding, now: Binding) -> str:
     """What of `fence` no longer holds, one clause; empty while all of it does."""
     if (fence.socket, fence.server_pid) != (now.socket, now.server_pid):

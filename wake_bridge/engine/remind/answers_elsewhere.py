@@ -51,6 +51,7 @@ class AnswersElsewhere:
         self._clock = clock
         self._followed: dict[str, tuple[str, MailThere]] = {}
         self._untold: dict[str, tuple[str, MailThere]] = {}
+        self._unheard: dict[str, Instant] = {}
         self._log = structlog.get_logger("hosts")
 
     async def run(self) -> None:
@@ -78,15 +79,20 @@ class AnswersElsewhere:
     async def is_over(self, delivery: Delivery, now: Instant) -> bool:
         """Whether a wake whose time is over here is a person's now: its host says so, or cannot be asked for too long.
 
+        A host that did not answer is not asked again at the same moment: who else is overdue then must not wait for it each time.
+
         Raises `LedgerError`.
         """
         if not _is_there(delivery) or delivery.state is not DeliveryState.LOCKED:
             return True
         is_waited_for = now < (delivery.ack_by or now) + WAITS_FOR_LINK
         host, mail = self._there(delivery)
+        if self._unheard.get(host) == now:
+            return not is_waited_for
         try:
             (answer,) = await self._links.answers(host, [mail])
         except (NotSentThere, UnansweredThere):
+            self._unheard[host] = now
             return not is_waited_for
         if answer.state is AnswerState.ANSWERED or (answer.state is AnswerState.OPEN and answer.left):
             self._take(delivery, host, answer)

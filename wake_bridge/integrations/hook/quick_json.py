@@ -9,11 +9,6 @@ TYPE_CHECKING = False  # importing `typing` would take its time
 if TYPE_CHECKING:
     from typing import Any
 
-try:
-    from _json import encode_basestring_ascii, make_encoder, make_scanner
-except ImportError:
-    make_scanner = None  # type: ignore[assignment, misc]
-
 _BLANKS = " \t\n\r"
 _CONSTANTS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 
@@ -33,19 +28,33 @@ _RULES = type(
 """What the scanner asks for: the defaults of `json.loads`."""
 
 
+def _refuse(value: object) -> object:
+    raise TypeError(f"{type(value).__name__} is no JSON")
+
+
+try:
+    from _json import encode_basestring_ascii, make_encoder, make_scanner
+
+    _scan = make_scanner(_RULES)  # type: ignore[arg-type]
+    _encode = make_encoder(None, _refuse, encode_basestring_ascii, None, ": ", ", ", False, False, True)  # noqa: FBT003
+    _is_quick = _scan('{"a": [1]}', 0)[0] == {"a": [1]} and "".join(_encode({"a": [1]}, 0)) == '{"a": [1]}'
+except Exception:  # noqa: BLE001 - they are CPython's own affair: another release may take or give other things
+    _is_quick = False
+
+
 def loads(text: bytes) -> Any:
     """As `json.loads`.
 
     Raises:
         ValueError: it is no JSON.
     """
-    if make_scanner is None or text[:3] == b"\xef\xbb\xbf" or b"\0" in text[:4]:
+    if not _is_quick or text[:3] == b"\xef\xbb\xbf" or b"\0" in text[:4]:
         import json
 
         return json.loads(text)
     told = text.decode("utf-8", "surrogatepass").strip(_BLANKS)
     try:
-        value, end = make_scanner(_RULES)(told, 0)  # type: ignore[arg-type]
+        value, end = _scan(told, 0)
     except StopIteration:
         raise ValueError("no JSON") from None
     if end != len(told):
@@ -55,13 +64,8 @@ def loads(text: bytes) -> Any:
 
 def dumps(value: object) -> str:
     """As `json.dumps`."""
-    if make_scanner is None:
+    if not _is_quick:
         import json
 
         return json.dumps(value)
-    encoder = make_encoder(None, _refuse, encode_basestring_ascii, None, ": ", ", ", False, False, True)  # noqa: FBT003
-    return "".join(encoder(value, 0))
-
-
-def _refuse(value: object) -> object:
-    raise TypeError(f"{type(value).__name__} is no JSON")
+    return "".join(_encode(value, 0))

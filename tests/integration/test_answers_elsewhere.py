@@ -253,9 +253,19 @@ def test_what_is_answered_here_ends_it_there_and_the_deadline_there_counts_here(
         assert ended is not None
         assert (ended.outcome, near.hosts.told) == (Outcome.ACKNOWLEDGED, [("devbox", MailThere(FAR, "MESSAGE:1"))])
 
+        # handed over and answered between two looks: it was never seen open
+        quick = near.handed_over(row=2)
+        await link.hand_over(asks("MESSAGE:2"))
+        waiting_in(host)
+        near.ledger.answer(quick.id, None, "ack", near.clock.at)
+        for _ in range(2):
+            await near.looks()
+        assert [one.message_id for _, one in near.hosts.told] == ["MESSAGE:1", "MESSAGE:2"]
+        assert host.parts.ledger.unsettled() == []
+
         # nobody owes an answer where none was asked for, or what was asked for is no time
         no_times: list[object] = [0, -1, "5", 1e300, None, [], 700_000]
-        for number, within in enumerate(no_times, 2):
+        for number, within in enumerate(no_times, 3):
             await link.hand_over(asks(f"MESSAGE:{number}", within))
             (answer,) = await link.answers([MailThere(FAR, f"MESSAGE:{number}")])
             assert answer.state is AnswerState.UNASKED

@@ -125,6 +125,9 @@ class EscalationStore(Protocol):
         journal says so, and nothing else is changed.
         """
 
+    def answered(self, since: Instant) -> list[Delivery]:
+        """Deliveries that had to be answered, and have ended since then with proof 3; oldest first."""
+
     def call_person(self, delivery_id: str, lease: int | None, by: str, now: Instant) -> Delivery:
         """A person is asked for: its time to be answered is over now. The lease, and what is raised, are those of `answer`.
 

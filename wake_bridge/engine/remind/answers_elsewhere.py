@@ -9,11 +9,11 @@ from typing import Final
 
 import structlog
 
-from wake_bridge.domain.delivery import Delivery, DeliveryState, Proof, Step
+from wake_bridge.domain.delivery import Delivery, DeliveryState, Step
 from wake_bridge.domain.errors import IllegalTransition, LateAnswer, LedgerError, StaleLease
 from wake_bridge.domain.events import MessageDetail
 from wake_bridge.domain.hosts import AnswerState, AnswerThere, MailThere, host_of_delivery
-from wake_bridge.domain.names import MINUTE, SECOND, Instant
+from wake_bridge.domain.names import DAY, MINUTE, SECOND, Instant
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.hosts import HostAnswers, NotSentThere, UnansweredThere
 from wake_bridge.ports.ledger import Ledger
@@ -27,8 +27,8 @@ AT_ONCE: Final = 50
 WAITS_FOR_LINK: Final = MINUTE
 """Milliseconds past the deadline for which another host is waited for: whether it was answered there, it alone knows."""
 
-TOLD_AGAIN: Final = 200
-"""The latest deliveries of which a daemon that begins tells the other hosts once more."""
+TOLD_AGAIN: Final = DAY
+"""Milliseconds: answers given since then a daemon that begins tells the other hosts once more."""
 
 _SAME: Final = 3 * SECOND
 """Milliseconds between two deadlines that count as one."""
@@ -52,13 +52,13 @@ class AnswersElsewhere:
         self._followed: dict[str, tuple[str, MailThere]] = {}
         self._untold: dict[str, tuple[str, MailThere]] = {}
         self._unheard: dict[str, Instant] = {}
+        self._known_there: set[str] = set()
+        # whether the other hosts were told of what was answered before it began nobody knows any more
+        self._looked_at = Instant(clock.now() - TOLD_AGAIN)
         self._log = structlog.get_logger("hosts")
 
     async def run(self) -> None:
         """Ask for ever, and tell."""
-        ended = self._ledger.deliveries(state=DeliveryState.DELIVERED, identity=None, limit=TOLD_AGAIN)
-        # whether the other hosts were told of these nobody knows any more
-        self._untold = {one.id: self._there(one) for one in ended if one.proof >= Proof.ACKNOWLEDGED and _is_there(one)}
         while True:
             # a ledger that cannot be written is told of by the chores; what was not written down is asked for again
             with suppress(LedgerError):
@@ -70,6 +70,11 @@ class AnswersElsewhere:
         hosts = self._links.hosts_up()
         if not hosts:
             return
+        since, self._looked_at = self._looked_at, self._clock.now()
+        # what was handed over and answered between two looks was never seen open
+        answered = {one.id: one for one in self._ledger.answered(since) if _is_there(one)}
+        self._known_there &= set(answered)
+        self._untold |= {one: self._there(answered[one]) for one in set(answered) - self._known_there}
         found = {one.id: one for one in self._open()}
         # what is no longer open, and not by the word of its host, was answered here
         self._untold |= {one: there for one, there in self._followed.items() if one not in found}
@@ -125,6 +130,7 @@ class AnswersElsewhere:
                 await self._links.tell_answered(host, [mail for _, mail in told[first : first + AT_ONCE]])
                 for one, _ in told[first : first + AT_ONCE]:
                     self._untold.pop(one, None)
+                    self._known_there.add(one)
 
     def _take(self, delivery: Delivery, host: str, answer: AnswerThere) -> None:
         """Write down what a host says of a wake that it was handed. Raises `LedgerError`."""
@@ -133,6 +139,7 @@ class AnswersElsewhere:
             match answer.state:
                 case AnswerState.ANSWERED:
                     self._followed.pop(delivery.id, None)
+                    self._known_there.add(delivery.id)
                     if answer.is_late or not self._was_late(delivery, by):
                         self._ledger.answer(delivery.id, None, by, now, is_person=answer.is_late)
                         self._log.info("delivery_acknowledged", delivery=delivery.id, agent=delivery.identity, by=by)

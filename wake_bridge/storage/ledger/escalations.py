@@ -91,6 +91,13 @@ class EscalationRecord(SendRecord, DeliveryMoves):
             self._write_line(delivery_id, Step.STALE, {"by": by, "lease": str(lease or "")}, now)
         raise _too_late(known, lease)
 
+    def answered(self, since: Instant) -> list[Delivery]:
+        """See `EscalationStore.answered`."""
+        return self._deliveries(
+            "SELECT * FROM delivery WHERE settled_at >= ? AND ack_within > 0 AND proof >= 3 ORDER BY settled_at, seq",
+            (since,),
+        )
+
     def call_person(self, delivery_id: str, lease: int | None, by: str, now: Instant) -> Delivery:
         """See `EscalationStore.call_person`."""
         with self._db.transaction():

@@ -70,7 +70,10 @@ def test_a_version_nobody_tested_is_said_by_status_and_a_newer_profile_ends_what
 
 
 def test_a_report_is_a_capture_that_holds_nothing_personal(playground: Playground, tmp_path: Path) -> None:
-    """`screens report`: shown, then written; it reads as the screen did, with versions, evidence and the expectation."""
+    """`screens report`: shown, then written; it reads as the screen did, with versions, evidence and the expectation.
+
+    In copy mode both it and `screens capture` say so.
+    """
     sandbox, file = playground.sandbox, tmp_path / "report.json"
     agent = playground.agent("agent")
     agent.fake.shows("draft", "see ~/acme/plan.md of ada@acme.example for Umbrella")
@@ -83,6 +86,10 @@ def test_a_report_is_a_capture_that_holds_nothing_personal(playground: Playgroun
     ).stdout
     judged = sandbox.ask("screens", "classify", str(file))
     report = json.loads(file.read_text())
+    playground.tmux.run("copy-mode", "-t", agent.id)
+    sandbox.run("screens", "report", agent.id, "--expect", "idle", "--output", str(tmp_path / "in-mode.json"), "--yes")
+    sandbox.run("screens", "capture", agent.id, "--output", str(tmp_path / "captured.json"))
+    in_mode = sandbox.lines("screens", "classify", str(tmp_path / "in-mode.json"), str(tmp_path / "captured.json"))
 
     assert "a person must confirm this" in nobody.stderr
     assert "see ~/xxxx/xxxx.xx of xxx@xxxx.xxxxxxx for xxxxxxxx" in shown
@@ -93,6 +100,7 @@ def test_a_report_is_a_capture_that_holds_nothing_personal(playground: Playgroun
     assert {"wake-bridge", "tmux", "fake"} <= set(report["report"]["versions"])
     assert "draft" in {one["rule"] for one in report["report"]["evidence"]}
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert [(one["state"], one["rule"]) for one in in_mode] == [("unknown", "copy-mode")] * 2
 
 
 def test_the_newest_release_is_fetched_by_pip_and_only_shown(playground: Playground, tmp_path: Path) -> None:

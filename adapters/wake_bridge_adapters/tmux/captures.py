@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -41,6 +42,7 @@ from wake_bridge_adapters.tmux.view import PaneView
 OLDEST: Final = (3, 2)
 _GLYPHS: Final = "✳❯─é漢"
 _NOT_STRICT: Final = "take strict_version out of its profile, or install it where its files tell the version"
+_PANE_FLAGS: Final = ("pane_in_mode", "pane_mode", "pane_dead", "pane_input_off")
 _INSTALL: Final = "install tmux 3.2 or later, and see that the service's PATH has it"
 
 
@@ -134,13 +136,18 @@ def captured(view: PaneView) -> str:
     """A look at a pane as the text of a capture file; who judges it fills in `state` and `expect`."""
     agent = view.agent
     capture = Capture(
-        view.screen,
+        _with_pane(view, view.screen),
         harness=agent.profile.name if isinstance(agent, PaneAgent) else "",
         version=agent.version if isinstance(agent, PaneAgent) else "",
         process_tree=(shlex.join(agent.process.argv),) if isinstance(agent, PaneAgent) else (),
         note="" if isinstance(agent, PaneAgent) else agent.why,
     )
     return dump_capture(capture, view.look.ansi)
+
+
+def _with_pane(view: PaneView, screen: Screen) -> Screen:
+    """The screen with what tmux said of the pane itself: a live look has that beside the screen, a file has only flags."""
+    return replace(screen, flags={name: view.look.facts.values[name] for name in _PANE_FLAGS})
 
 
 def report(view: PaneView, words: Sequence[str], program: str) -> ScreenReport:
@@ -154,7 +161,7 @@ def report(view: PaneView, words: Sequence[str], program: str) -> ScreenReport:
     agent = view.agent if isinstance(view.agent, PaneAgent) else None
     project = [_directory_name(agent.process.pid)] if agent else []
     personal = Personal(agent.profile if agent else None, [*words, *project], view.screen.width)
-    ansi, before = personal.ansi(view.look.ansi), view.screen
+    ansi, before = personal.ansi(view.look.ansi), _with_pane(view, view.screen)
     screen = Screen.parse(
         ansi,
         width=before.width,
@@ -164,6 +171,7 @@ def report(view: PaneView, words: Sequence[str], program: str) -> ScreenReport:
         cursor_visible=before.cursor_visible,
         title=personal.text(before.title),
         command=before.command,
+        flags=before.flags,
     )
     tree = (personal.text(shlex.join(agent.process.argv)),) if agent else ()
     capture = Capture(screen, agent.profile.name if agent else "", agent.version if agent else "", process_tree=tree)

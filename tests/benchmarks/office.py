@@ -53,7 +53,9 @@ class Office:
         harness.waits_for("started", timeout=PATIENCE)
         with self.core() as core:
             core.identity(f"@{name}")
-            core.subscribe(f"@{name}", harnessTargetMetadata={"adapter": "tmux", "coalesceWindow": 0})
+            # also other wakers than ours find the pane by it
+            address = {"appName": "Claude", "adapter": "tmux", "tmuxSession": str(pane.pane_id), "coalesceWindow": 0}
+            core.subscribe(f"@{name}", harnessTargetMetadata=address)
         return harness
 
     def agents(self, count: int, *options: str) -> list[FakeHarness]:

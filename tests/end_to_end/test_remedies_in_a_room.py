@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
@@ -19,6 +20,7 @@ from typing import Final
 
 import pytest
 
+from tests.integration.tmux.far_terminal import SCRIPT
 from tests.nursery import shell_program
 from wake_bridge.demo.fake_harness import FakeHarness
 from wake_bridge.demo.sandbox import QUICK
@@ -29,6 +31,7 @@ from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.memory_core import MemoryCore
 from wake_bridge.testing.playground import BUNDLED, AgentPane, Playground
 
+ROOT: Final = Path(__file__).parents[2]
 CONFIG: Final = f"""{QUICK}
 limits.wakes_per_hour = 1
 
@@ -175,6 +178,21 @@ def _shows_another_tmux(room: Room, agent: AgentPane) -> None:
     tmux.run("respawn-pane", "-k", "-t", agent.id, attach)
 
 
+def _is_in_a_container(room: Room, agent: AgentPane) -> None:
+    docker = room.world.directory / "docker"
+    docker.write_text(SCRIPT.format(python=sys.executable), encoding="utf-8")
+    docker.chmod(0o755)
+    line = f"exec env PYTHONPATH={ROOT} {docker} exec -it box {shlex.join(agent.fake.command())}"
+    starts = len(agent.fake.events("started"))
+    room.world.tmux.run("respawn-pane", "-k", "-t", agent.id, line)
+    agent.fake.waits_for("started", starts + 1)
+
+
+def _says_which_agent(room: Room, agent: AgentPane, remedy: str) -> None:
+    (line,) = re.findall(r"`(harness = [^`]+)`", remedy)
+    room.reconfigure("[adapters]", f'[targets."@{agent.name}"]\npane = "{agent.name}"\n{line}\n\n[adapters]')
+
+
 def _has_unread_keys(room: Room, agent: AgentPane) -> None:
     room.world.tmux.run("respawn-pane", "-k", "-t", agent.id, f"exec {shlex.join(agent.fake.command('--deaf'))}")
     room.world.tmux.waits_until(agent.pane, lambda look: "fake harness" in look.text, 30, "its screen")
@@ -256,6 +274,7 @@ ROWS: Final[Mapping[str, Row]] = {
     "chorus": Row(C.SYNCHRONIZED, _in_chorus, _runs_it),
     "shell": Row(C.NO_AGENT, _leaves_to_its_shell, _starts_it, under_shell=True),
     "nested": Row(C.OWN_PANES, _shows_another_tmux, _runs_it_elsewhere),
+    "boxed": Row(C.HIDDEN_BY_CARRIER, _is_in_a_container, _says_which_agent),
     "misnamed": Row(
         C.NO_PROFILE,
         _nothing,

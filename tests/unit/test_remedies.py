@@ -236,7 +236,6 @@ ELSEWHERE: dict[Cause, str] = {
     Cause.LEFT_TO_HOST: "test_leases.py::test_what_was_committed_and_never_sent_is_told_by_who_took_over",
     Cause.KNOWN_HERE_ALONE: "test_leases.py::test_what_one_host_alone_knows_of_is_told_there_and_comes_once_the_agent_is_moved",
     Cause.HOST_SILENT: "test_leases.py::test_an_agent_whose_host_is_silent_is_told_by_that_host",
-    Cause.HIDDEN_BY_CARRIER: "test_tmux_carriers.py::test_what_cannot_be_seen_behind_a_carrier_is_woken_by_its_screen_once_the_configuration_names_it",
     Cause.ON_ANOTHER_HOST: "test_hosts.py::test_a_pane_that_leads_to_another_host_says_what_to_do",
     Cause.HOST_AWAY: "test_hosts.py::test_a_link_that_is_down_holds_its_wakes_and_nothing_is_typed_twice_when_it_is_back",
     Cause.GRAPH_NOT_LOCKED: "test_graph_lock.py::test_where_nothing_can_be_locked_it_says_so",

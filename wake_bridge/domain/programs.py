@@ -81,7 +81,9 @@ class Carrier(StrEnum):
 
 
 CARRIERS: Final[Mapping[str, Carrier]] = {
-    **dict.fromkeys(("script", "sudo", "su", "runuser", "unshare", "bwrap", "asciinema", "devcontainer"), Carrier.SEEN),
+    **dict.fromkeys(
+        ("script", "sudo", "su", "runuser", "unshare", "nsenter", "bwrap", "asciinema", "devcontainer"), Carrier.SEEN
+    ),
     **dict.fromkeys(
         ("docker", "podman", "nerdctl", "toolbox", "distrobox", "dtach", "abduco", "screen"), Carrier.HIDDEN
     ),
@@ -91,7 +93,7 @@ CARRIERS: Final[Mapping[str, Carrier]] = {
 
 NOT_AGENTS: Final = SHELLS | frozenset(CARRIERS) | frozenset(
     {
-        "scp", "sftp", "lxc", "machinectl", "nsenter", "chroot", "doas", "run0", "pkexec", "login",
+        "scp", "sftp", "lxc", "machinectl", "chroot", "doas", "run0", "pkexec", "login",
         "vi", "vim", "nvim", "view", "vimdiff", "emacs", "emacsclient", "nano", "pico", "micro", "hx", "helix", "kak", "ed", "mcedit",
         "less", "more", "most", "man", "bat", "pg", "moar",
         "zellij", "byobu",

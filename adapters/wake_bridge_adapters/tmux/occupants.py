@@ -325,16 +325,15 @@ class _Terminal:
 class _Remembered:
     pane_pid: int
     command: str
-    harness: str
     agent: PaneAgent
 
 
 class Occupants:
-    """Tells who is there; remembers it while pane process and command stay the same."""
+    """Tells who is there; remembers it while pane process and command stay the same, for each harness that it is asked for."""
 
     def __init__(self, profiles: Mapping[str, Profile]) -> None:
         self._profiles = profiles
-        self._remembered: dict[tuple[str, str], _Remembered] = {}
+        self._remembered: dict[tuple[str, str, str], _Remembered] = {}
         self._set_aside: dict[tuple[str, str], Process] = {}
 
     def of(
@@ -347,32 +346,31 @@ class Occupants:
         there is never remembered, nor that a runner is: a script or `npx` may start the agent at any moment, and the
         command stays theirs.
         """
-        key = (socket, pane_id)
+        pane, key = (socket, pane_id), (socket, pane_id, harness)
         known = self._remembered.get(key)
-        is_same = known and (known.pane_pid, known.command, known.harness) == (pane_pid, command, harness)
+        is_same = known and (known.pane_pid, known.command) == (pane_pid, command)
         # tmux's command is the carrier's, whoever has the terminal behind it
         is_same = is_same and not known.agent.carriers if known else False
         if known and is_same and not anew and process_now(known.agent.process.pid) == known.agent.process:
             return known.agent
         occupant = self._look(_Terminal.of(pane_pid), harness, known.agent if known else None)
         if known and isinstance(occupant, NoAgent):
-            self._set_aside[key] = known.agent.process
-        if isinstance(occupant, PaneAgent) and self._has_lost_its_paste(key, occupant):
+            self._set_aside[pane] = known.agent.process
+        if isinstance(occupant, PaneAgent) and self._has_lost_its_paste(pane, occupant):
             return NoAgent(f"{_name_of(occupant.process)} was stopped, and would read a paste as keys: restart it")
+        self._remembered.pop(key, None)
         if isinstance(occupant, PaneAgent) and not is_runner(occupant.process.argv):
-            self._remembered[key] = _Remembered(pane_pid, command, harness, occupant)
-        else:
-            self._remembered.pop(key, None)
+            self._remembered[key] = _Remembered(pane_pid, command, occupant)
         return occupant
 
     def known(self, socket: str, pane_id: str) -> PaneAgent | None:
         """The agent that was found in the pane when it was looked at last; asks nothing anew."""
-        remembered = self._remembered.get((socket, pane_id))
-        return remembered.agent if remembered else None
+        found = [one.agent for key, one in self._remembered.items() if key[:2] == (socket, pane_id)]
+        return found[-1] if found else None
 
-    def _has_lost_its_paste(self, key: tuple[str, str], agent: PaneAgent) -> bool:
+    def _has_lost_its_paste(self, pane: tuple[str, str], agent: PaneAgent) -> bool:
         """Whether a shell has had the terminal in between, and the harness does not know what that has changed."""
-        before = self._set_aside.get(key)
+        before = self._set_aside.get(pane)
         is_back = before is not None and (before.pid, before.started) == (agent.process.pid, agent.process.started)
         return is_back and agent.profile.paste.lost_when_stopped
 

@@ -33,6 +33,7 @@ Wrap = Callable[[list[str]], list[str]]
 SEEN: Mapping[str, Wrap] = {
     "script": lambda command: ["script", "-q", "-c", shlex.join(command), "/dev/null"],
     "unshare": lambda command: ["unshare", "--fork", "--map-root-user", *command],
+    "nsenter": lambda command: ["nsenter", "--pid=/proc/self/ns/pid", *command],
     "bwrap": lambda command: ["bwrap", "--bind", "/", "/", "--dev-bind", "/dev", "/dev", *command],
     "bwrap, a session of its own": lambda command: ["bwrap", "--new-session", "--dev-bind", "/", "/", *command],
     "sudo": lambda command: ["sudo", "-n", "--preserve-env", *command],
@@ -68,8 +69,8 @@ def test_behind_a_carrier_whose_processes_are_seen_all_is_as_in_a_pane(scene: Sc
     """The agent's own process is the fence; once its shell has the terminal, a picture that was left is no agent."""
     program = carrier.partition(",")[0]
     needs(program)
-    if program in {"su", "sudo", "runuser"} and os.getuid():
-        cannot("only root becomes root without a password")
+    if program in {"su", "sudo", "runuser", "nsenter"} and os.getuid():
+        cannot("only root may do so without a password")
     agent = behind(scene, SEEN[carrier], shell=True)
 
     assert scene.verdict(agent.id).vote is PresenceState.IDLE

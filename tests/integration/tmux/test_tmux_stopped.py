@@ -11,6 +11,8 @@ import pytest
 from wake_bridge_adapters.screens.profile import Profile, load_profiles
 from wake_bridge_adapters.tmux.occupants import NoAgent, Occupants, PaneAgent
 
+from tests.integration.tmux.conftest import Scene
+from tests.integration.tmux.test_tmux_carriers import behind, container
 from wake_bridge.demo.fake_harness import FakeHarness
 from wake_bridge.demo.tmux_server import PrivateTmux
 
@@ -52,3 +54,15 @@ def test_a_harness_that_its_shell_had_stopped_is_trusted_only_if_it_keeps_bracke
     assert isinstance(back, NoAgent) is is_lost, back
     if isinstance(back, NoAgent):
         assert "was stopped" in back.why
+
+
+def test_who_asks_without_the_configured_harness_sets_no_hidden_agent_aside(scene: Scene) -> None:
+    """`wake-bridge panes` asks so; a Qwen Code in a container was taken for stopped after it, and never woken again."""
+    agent = behind(scene, container(scene))
+    occupants = Occupants({"fake": _fake(lost_when_stopped=True)})
+    flags = agent.look().flags
+    place = (str(scene.tmux.socket_path), agent.id, int(flags["pane_pid"]), flags["pane_current_command"])
+
+    said = [occupants.of(*place, harness) for harness in ("fake", "", "fake")]
+
+    assert [isinstance(one, PaneAgent) for one in said] == [True, False, True], said

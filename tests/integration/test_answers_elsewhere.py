@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
-from tests.integration.test_host_links import FAR, FarHost, comes_true, far_host, link_to
+from tests.integration.test_host_links import EVERY_BYTE, FAR, HOST, FarHost, comes_true, far_host, link_to
 from wake_bridge.config.hosts import HostsFile
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Outcome, Proof, Step
 from wake_bridge.domain.errors import LateAnswer
@@ -194,6 +194,68 @@ def test_the_far_ledger_decides_and_what_it_says_is_written_down_once(tmp_path: 
         assert await near.is_over(lost), "not for ever"
 
     played(tmp_path, story)
+
+
+@asynccontextmanager
+async def session_of(host: FarHost, near: Near, cut_after: tuple[str, int] | None = None) -> AsyncIterator[Link]:
+    """One session, cut after so many bytes one way; nobody makes another one when it is."""
+    link = Link(HOST, lambda _: None, host.opened)
+    host.line.cut_after, near.hosts.linked["devbox"] = cut_after, link
+    serving = asyncio.create_task(link._session())
+    try:
+        await comes_true(lambda: link.state is LinkState.UP or serving.done())
+        near.hosts.down = {"devbox"} if serving.done() else set()
+        yield link
+    finally:
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+
+
+@pytest.mark.parametrize("step", [97, EVERY_BYTE])
+@pytest.mark.parametrize("way", ["there", "back"])
+@pytest.mark.parametrize("side", ["here", "there"])
+def test_a_link_that_is_cut_at_any_byte_loses_no_answer(
+    tmp_path: Path, side: str, way: str, step: int, record_property: Callable[[str, object], None]
+) -> None:
+    """For each byte of a session one message whose answer that session carries: with the next session both ledgers have it, once."""
+
+    async def answered(host: FarHost, near: Near, row: int, cut_after: tuple[str, int] | None) -> None:
+        near.passes(SECOND)
+        mine = near.handed_over(row=row)
+        async with asyncio.timeout(HUNG), session_of(host, near) as link:
+            assert (await link.hand_over(asks(f"MESSAGE:{row}"))).status == 202
+            (there,) = waiting_in(host)
+            await near.looks()
+        if side == "here":
+            near.ledger.answer(mine.id, None, "ack", near.clock.at)
+        else:
+            host.parts.ledger.answer(there.id, there.handed_lease, "ack", host.parts.clock.now())
+        for cut in (cut_after, None):
+            async with asyncio.timeout(HUNG), session_of(host, near, cut):
+                await near.looks()
+            if cut_after is None:
+                break
+        for ledger, one in ((near.ledger, mine), (host.parts.ledger, there)):
+            after = ledger.delivery(one.id)
+            assert after is not None
+            assert after.outcome is Outcome.ACKNOWLEDGED, (cut_after, one.id)
+            assert [one.step for one in ledger.journal_of(one.id)].count(Step.SETTLED) == 1
+
+    async def story(host: FarHost, near: Near) -> None:
+        await answered(host, near, 1, None)
+        whole = host.line.passed[way]
+        cuts = range(0, whole, step)
+        for row, cut_after in enumerate(cuts, 2):
+            await answered(host, near, row, (way, cut_after))
+        assert whole > 200
+        assert near.ledger.escalated() == []
+        record_property("trials", len(cuts))
+
+    async def play() -> None:
+        async with far_host(tmp_path) as host, near_of(tmp_path, AnswerThere(AnswerState.OPEN)) as near:
+            await story(host, near)
+
+    asyncio.run(play())
 
 
 def test_nobody_answers_for_another_link_or_without_its_key(tmp_path: Path) -> None:

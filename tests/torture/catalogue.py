@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from tests.torture import (
+    answers,
     clocks,
     hazards,
     hostility,
@@ -99,23 +100,31 @@ def posted(course: Course) -> Sequence[Table]:
     ]
 
 
-def linked(course: Course) -> Sequence[Table]:
-    """Two hosts that are linked by ssh, over a cable that is cut; and in the protocol at every byte in the long form."""
-    every_byte = suite(
-        "A link that is cut at every byte of the protocol",
-        "integration/test_host_links.py::test_a_link_that_is_cut_at_any_byte_loses_and_doubles_nothing",
-        "end_to_end/test_hosts.py",
-    )
+def linked_mail(course: Course) -> Sequence[Table]:
+    """Mail between two hosts that are linked by ssh, over a cable that is cut."""
+    messages = course.count(38, 700)
     return [
-        hosts.strike_all(
-            course.directory,
-            course.tmux(),
-            messages=course.count(52, 1_050),
-            seed=course.seed,
-            is_long=course.is_long,
-        ),
-        *every_byte(course),
+        hosts.strike_all(course.directory, course.tmux(), messages=messages, seed=course.seed, is_long=course.is_long)
     ]
+
+
+def linked_answers(course: Course) -> Sequence[Table]:
+    """Mail between them that has to be answered."""
+    messages = course.count(38, 350)
+    return [answers.answer_all(course.directory, course.tmux(), messages=messages, seed=course.seed)]
+
+
+linked_bytes: Final = suite(
+    "A link that is cut at every byte of the protocol",
+    "integration/test_host_links.py::test_a_link_that_is_cut_at_any_byte_loses_and_doubles_nothing",
+    "integration/test_answers_elsewhere.py::test_a_link_that_is_cut_at_any_byte_loses_no_answer",
+    "end_to_end/test_hosts.py",
+)
+
+
+def linked(course: Course) -> Sequence[Table]:
+    """All of it: in the protocol at every byte in the long form."""
+    return [*linked_mail(course), *linked_answers(course), *linked_bytes(course)]
 
 
 def many_hosts(piece: str) -> Callable[[Course], Sequence[Table]]:
@@ -150,6 +159,13 @@ def open_transaction(course: Course) -> Sequence[Table]:
 
 LEASE_TIMES: Final = {"server": 2, "clocks": 2}
 """How often each trouble is played in the long form: what takes eight minutes on two cores at most."""
+
+LINKED: Final = (
+    Run("hosts-mail", ("G-C1",), "mail: kills, standstills, cuts and full disks", linked_mail),
+    Run("hosts-answers", ("G-C1",), "the same while mail is answered on either host", linked_answers),
+    Run("hosts-bytes", ("G-C1",), "the link cut at every byte of wakes and of answers", linked_bytes),
+)
+"""Two hosts that are linked by ssh, in pieces of minutes."""
 
 _GOALS_OF_HOSTS: Final = ("G-P1", "G-C1", "G-T2")
 MANY_HOSTS: Final = (
@@ -254,8 +270,9 @@ PLAYED: Final = (
     Run(
         "hosts",
         ("G-C1",),
-        "two hosts linked by ssh: kills, standstills, cuts and full disks; none lost, none twice",
+        "two hosts linked by ssh: kills, standstills, cuts and full disks; no mail and no answer lost, none twice",
         linked,
+        pieces=LINKED,
     ),
     Run(
         "leases",

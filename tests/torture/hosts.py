@@ -47,6 +47,9 @@ STOPS: Final = (0.2, 1.0, 3.0)
 MINUTES: Final = 130.0
 """Seconds of the longest one."""
 
+CHANNEL: Final = '[channels.desk]\nkind = "command"\ncommand = ["sh", "-c", "cat >> ~/told"]\n'
+"""What the person is told on either host lands in its HOME."""
+
 ABOUT: Final = (
     "Mail is committed to the graph of the near host for agents in panes of the far one, and something happens while it is on its"
     " way: a process is killed or stands still, the cable between ssh and sshd is cut after some byte, a disk is full. Then all is"
@@ -188,11 +191,12 @@ def two_hosts(directory: Path, tmux: PrivateTmux, names: Sequence[str]) -> Itera
             if stack.enter_context(small_disk(directory / f"disk-{side}", DISK)):
                 disks[side] = directory / f"disk-{side}"
         state = {side: f'[daemon]\nstate_dir = "{disk}"\n' for side, disk in disks.items()}
+        settings = {side: state.get(side, "") + CHANNEL for side in ("here", "there")}
         far = stack.enter_context(
-            Rig(directory / "far", tmux, names, is_born=True, settings=state.get("there", ""), target="window = 0")
+            Rig(directory / "far", tmux, names, is_born=True, settings=settings["there"], target="window = 0")
         )
         near = NurserySandbox(directory / "near")
-        near.configure(IMPATIENT.format(lease=30, timeout=10, again=600) + state.get("here", ""))
+        near.configure(IMPATIENT.format(lease=30, timeout=10, again=600) + settings["here"])
         for sandbox, side in ((near, "here"), (far.plain, "there")):
             sandbox.state_dir = disks.get(side, sandbox.state_dir)
         near.run("init")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import cast
+from pathlib import Path
+from typing import Any, cast
 
 from wake_bridge_adapters.other_host import OtherHostAdapter, OtherHostConfig
 
 from wake_bridge.answers.elsewhere import Elsewhere
+from wake_bridge.cli.watch import cells_of
 from wake_bridge.config.hosts import LinkedHost
 from wake_bridge.domain.delivery import Delivery, DeliveryState
 from wake_bridge.domain.hosts import HostDirectory, LinkState, is_host_name, wait_before_try, why_no_destination
@@ -18,11 +22,13 @@ from wake_bridge.domain.subscriptions import Subscription
 from wake_bridge.engine.explain.overview import IdentityOverview, WakeBudget
 from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import Current, EngineSettings, TargetSettings
+from wake_bridge.http.views import Views
 from wake_bridge.integrations.hosts.links import Link, Links
 from wake_bridge.ports.adapter import AdapterContext
 from wake_bridge.records import overview_record
 from wake_bridge.schemas.hosts import agents_elsewhere
 from wake_bridge.system.clock import SteadyClock
+from wake_bridge.testing.ledger_samples import fresh_ledger
 from wake_bridge.testing.memory_adapter import MemoryAdapter, MemoryConfig
 
 ME = Identity("@me")
@@ -113,7 +119,7 @@ def test_a_link_is_tried_again_soon_and_then_every_minute() -> None:
     assert all(why_no_destination(one) for one in ("", "-oProxyCommand=x", "a b", "a\nb"))
 
 
-def test_an_agent_of_another_host_has_all_that_is_told_of_one_of_this_host() -> None:
+def test_an_agent_of_another_host_has_all_that_is_told_of_one_of_this_host(tmp_path: Path) -> None:
     """The page and `status --watch` read one list: what they ask of a row must stand in each, whatever an older release tells."""
     here = overview_record(IdentityOverview(ME, None, 0, None, None, None, None, WakeBudget(0, 20, 0, 150), items=2))
     link = Link(LinkedHost("devbox", "devbox", "laptop-1", Secret("")), lambda _: None)
@@ -132,3 +138,14 @@ def test_an_agent_of_another_host_has_all_that_is_told_of_one_of_this_host() -> 
         ("@me", 5, "devbox"),
     ]
     assert [set(one) for one in rows] == [set(here)] * 2
+
+    async def overview(_: str, __: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"agents": rows}
+
+    with fresh_ledger(tmp_path) as ledger:
+        views = Views(lambda: ledger, overview, tmp_path, lambda: EPOCH_START)
+        pages = {one: asyncio.run(views.agent(one)) for one in (ME, Identity("@far"))}
+    assert "0 of 20" in pages[ME]
+    # a host that did not say its limits is not one of which none is left
+    assert not [one for one in ("Wakes used", "0 of 0") if one in pages[Identity("@far")]]
+    assert [cells_of(one, EPOCH_START)[-1] for one in rows] == ["-", "0/20 h  0/150 d"]

@@ -391,7 +391,10 @@ def cells_of(agent: Mapping[str, Any], now: Instant) -> tuple[str, ...]:
         _held(agent, now),
         _ahead(agent["nextLook"], now),
         time_of_day(last_wake) if last_wake else "-",
-        f"{budget['this_hour']}/{budget['of_hour']} h  {budget['today']}/{budget['of_day']} d",
+        # 0 is a host that did not say it: its link is down, or its release is older
+        f"{budget['this_hour']}/{budget['of_hour']} h  {budget['today']}/{budget['of_day']} d"
+        if budget["of_hour"]
+        else "-",
     )
 
 

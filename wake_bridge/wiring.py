@@ -285,6 +285,7 @@ def wire(
         due=episodes.due,
         given_up=failed_turns.given_up,
         elsewhere=links.episodes,
+        is_linked=links.is_known,
         is_somebody_active=episodes.is_somebody_active,
     )
     session_identity = SessionIdentity(

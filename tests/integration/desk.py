@@ -30,6 +30,7 @@ class Desk:
         self.office = office
         self.heard: list[Notice] = []
         self.elsewhere: dict[str, list[EpisodeElsewhere]] = {}
+        self.unlinked: set[str] = set()
         self.dies = False
         self.begins()
 
@@ -45,6 +46,7 @@ class Desk:
             due=self.office.episodes.due,
             given_up=self.office.failed_turns.given_up,
             elsewhere=lambda: self.elsewhere,
+            is_linked=lambda host: host not in self.unlinked,
         )
 
     async def tell(self, notice: Notice) -> Told:

@@ -378,5 +378,11 @@ def test_what_no_channel_of_another_host_tells_is_told_here_once_until_it_is_ove
         desk.elsewhere = {"devbox": [stands("01B")]}
         await desk.lets_pass(10)
         assert len(desk.heard) == 2
+        desk.elsewhere, desk.unlinked = {}, {"attic"}
+        await desk.lets_pass(30)
+        assert desk.office.ledger.noticed() == {"on:devbox:01B"}
+        desk.unlinked = {"devbox"}
+        await desk.lets_pass(30)
+        assert desk.office.ledger.noticed() == set()
 
     played(tmp_path, story)

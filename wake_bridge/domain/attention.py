@@ -42,6 +42,9 @@ ENDINGS: Final[Mapping[AttentionKind, str]] = {
 }
 """How each ends when the agent is seen in another state."""
 
+_ELSEWHERE: Final = "on:"
+"""How the subjects of notices begin that are about an episode of another host; its name and a colon follow."""
+
 UNWATCHED: Final = "unwatched"
 """How an episode ends whose identity is no longer watched."""
 
@@ -118,12 +121,12 @@ class EpisodeElsewhere:
     @property
     def subject(self) -> str:
         """By what its notice is known."""
-        return f"{about_host(self.host)}{self.id}"
+        return f"{_ELSEWHERE}{self.host}:{self.id}"
 
 
-def about_host(host: str = "") -> str:
-    """How the subjects of notices begin that are about episodes of a host, or of any host."""
-    return f"on:{host}:" if host else "on:"
+def host_in(subject: str) -> str:
+    """The host that the subject of a notice is about an episode of; empty where it is about none."""
+    return subject.removeprefix(_ELSEWHERE).partition(":")[0] if subject.startswith(_ELSEWHERE) else ""
 
 
 @dataclass(frozen=True, slots=True)

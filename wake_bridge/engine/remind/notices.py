@@ -7,7 +7,7 @@ from typing import Final
 
 import structlog
 
-from wake_bridge.domain.attention import Episode, EpisodeElsewhere, about_host, is_same_fact, stands_first
+from wake_bridge.domain.attention import Episode, EpisodeElsewhere, host_in, is_same_fact, stands_first
 from wake_bridge.domain.channels import Channel, Send, messages_of, near_message
 from wake_bridge.domain.delivery import Delivery, Hold, Outcome, held_since
 from wake_bridge.domain.names import DAY, AttentionKind, Identity, Instant
@@ -56,6 +56,7 @@ class Notices:
         due: the episodes in which an agent needs a person, and that are to be told now.
         given_up: the wakes whose turns failed again and again, and whose mail is unread.
         elsewhere: what agents on other hosts stand at, by the hosts that can say so now.
+        is_linked: whether there is a link to a host, up or not.
         is_somebody_active: whether a client had a key in the last minute.
     """
 
@@ -73,6 +74,7 @@ class Notices:
         due: Callable[[Instant], Sequence[Episode]] = lambda _: (),
         given_up: Callable[[], Sequence[Delivery]] = lambda: (),
         elsewhere: Callable[[], Mapping[str, Sequence[EpisodeElsewhere]]] = dict,
+        is_linked: Callable[[str], bool] = lambda _: True,
         is_somebody_active: Callable[[], bool] = lambda: False,
     ) -> None:
         self._ledger = ledger
@@ -86,6 +88,7 @@ class Notices:
         self._due = due
         self._given_up = given_up
         self._elsewhere = elsewhere
+        self._is_linked = is_linked
         self._told_trouble = False
         self._silent_since: Instant | None = None
         self._log = structlog.get_logger("notices")
@@ -133,11 +136,13 @@ class Notices:
             self._report(notice)
 
     def _tell_of_elsewhere(self, now: Instant) -> None:
-        """Tell what no channel of another host has told, once; forget what is over there."""
+        """Tell what no channel of another host has told, once; forget what is over there, or where no link leads any more."""
         found = self._elsewhere()
         standing = {one.subject for host in found for one in found[host]}
-        for subject in self._ledger.noticed() - standing if found else ():
-            if subject.startswith(tuple(map(about_host, found))):
+        for subject in self._ledger.noticed() - standing:
+            host = host_in(subject)
+            # a host that is not linked any more says no more, ever
+            if host in found or (host and not self._is_linked(host)):
                 self._ledger.withdraw_notice(subject)
         for one in (one for host in found for one in found[host] if one.is_unheard):
             notice = about_attention_elsewhere(one, now)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import structlog
 
-from wake_bridge.domain.attention import about_host
+from wake_bridge.domain.attention import host_in
 from wake_bridge.domain.channels import (
     CONVERSATION,
     GIVEN_UP,
@@ -128,9 +128,7 @@ class Outbox:
         if send.episodes:
             stands = any(one.id in send.episodes for one in self._ledger.open_episodes())
             # of an episode on another host the notice stands as long as that host says so
-            stands = stands or any(
-                one.startswith(about_host()) and self._ledger.noticed_at(one) for one in send.episodes
-            )
+            stands = stands or any(host_in(one) and self._ledger.noticed_at(one) for one in send.episodes)
             return "" if stands else "what it tells is over"
         if send.reason == TEXT:
             return ""

@@ -8,9 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 from psycopg.types.string import TextLoader
 
 from wake_bridge.testing.memory_core import BROADCAST, GraphEye, MemoryCore, Row
+
+ON_BOTH_ENGINES = pytest.mark.parametrize("engine", ["sqlite", "postgres"], indirect=True)
+"""Has a test of `tests/integration` run on a file and on PostgreSQL."""
 
 _DIALECT = """
 CREATE SCHEMA IF NOT EXISTS dialect;

@@ -17,6 +17,7 @@ import pytest
 
 pytest.importorskip("mcp_types", reason="the extra `mcp` is not installed")
 
+from wake_bridge.demo.sandbox import QUICK
 from wake_bridge.domain.names import Identity
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing import HUNG
@@ -50,8 +51,16 @@ asyncio.run(main(room, sys.argv[2], sys.argv[3:]))
 
 
 @pytest.fixture
-def world(tmp_path: Path, program: tuple[str, ...], tmux_program: str) -> Iterator[Playground]:  # noqa: ARG001
+def world(
+    tmp_path: Path,
+    program: tuple[str, ...],
+    tmux_program: str,  # noqa: ARG001
+    request: pytest.FixtureRequest,
+) -> Iterator[Playground]:
+    """On a graph in a file, or in PostgreSQL where a test says so."""
     with Playground(tmp_path, program) as made:
+        if getattr(request, "param", "sqlite") == "postgres":
+            made.sandbox.configure(f'graph.url = "{request.getfixturevalue("postgres_url")}"\n{QUICK}')
         made.sandbox.run("init")
         yield made
 
@@ -77,7 +86,11 @@ def plays(world: Playground, session: str, mode: str, calls: list[tuple[str, dic
     return told
 
 
-@pytest.mark.parametrize(("mode", "protocol"), [("legacy", "2025-11-25"), ("auto", "2026-07-28")])
+@pytest.mark.parametrize(
+    ("mode", "protocol", "world"),
+    [("legacy", "2025-11-25", "sqlite"), ("auto", "2026-07-28", "postgres")],
+    indirect=["world"],
+)
 def test_an_agent_reads_and_answers_its_mail_by_tools_in_either_era(
     world: Playground, mode: str, protocol: str
 ) -> None:

@@ -23,3 +23,15 @@ def ledger(tmp_path: Path) -> Iterator[LedgerStore]:
 def new_id() -> NewId:
     """Ids that sort by the order in which they were made."""
     return counted_ids()
+
+
+@pytest.fixture
+def engine(request: pytest.FixtureRequest) -> str:
+    """What holds the graph; a test that is asked of both has it as a parameter."""
+    return getattr(request, "param", "sqlite")
+
+
+@pytest.fixture
+def graph_url(engine: str, request: pytest.FixtureRequest) -> str:
+    """Of an empty graph in PostgreSQL; empty where the graph is a file."""
+    return str(request.getfixturevalue("postgres_url")) if engine == "postgres" else ""

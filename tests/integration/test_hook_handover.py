@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.postgres_graph import ON_BOTH_ENGINES
 from wake_bridge.demo.sandbox import QUICK, Sandbox
 from wake_bridge.domain.hook_block import MOST_SHOWN
 from wake_bridge.testing.hook_caller import HookCaller
@@ -24,10 +25,10 @@ MARK = re.compile(r'wake="([0-9A-Z]{26})"')
 
 
 @pytest.fixture
-def sandbox(tmp_path: Path, program: tuple[str, ...]) -> Iterator[Sandbox]:
+def sandbox(tmp_path: Path, program: tuple[str, ...], graph_url: str) -> Iterator[Sandbox]:
     """wake-bridge with `@agent`, whom no screen can reach: what comes for it is held."""
     with Sandbox(tmp_path, "no-such-server", program) as made:
-        made.configure(QUICK)
+        made.configure(f'graph.url = "{graph_url}"\n{QUICK}' if graph_url else QUICK)
         made.run("init")
         made.enlist("@agent", "nowhere")
         made.daemon()
@@ -56,6 +57,7 @@ def steps(sandbox: Sandbox) -> list[str]:
     return [entry["step"] for entry in shown["journal"]]
 
 
+@ON_BOTH_ENGINES
 def test_what_waits_is_handed_over_at_a_tool_boundary_once(sandbox: Sandbox, hook: HookCaller) -> None:
     """A held one is also offered to hooks; after that it is announced."""
     assert hook.prints("PostToolUse") == ""

@@ -101,16 +101,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture
-def engine(request: pytest.FixtureRequest) -> str:
-    """What holds the graph."""
-    return getattr(request, "param", "sqlite")
-
-
-@pytest.fixture
-def post(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str, request: pytest.FixtureRequest) -> Post:
+def post(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, graph_url: str) -> Post:
     """The program with a graph of ours; @bob is reached in a tmux pane that is there, @ada is not subscribed."""
     monkeypatch.setattr("wake_bridge.cli.context.CommandContext.unreached", lambda *_: {})
-    post = Post(tmp_path / "home", request.getfixturevalue("postgres_url") if engine == "postgres" else "")
+    post = Post(tmp_path / "home", graph_url)
     post.json("init")
     for arguments in (["@ada"], ["@bob"], ["@tobi", "--human"]):
         post.json("agent", "add", *arguments)

@@ -13,6 +13,7 @@ import pytest
 
 pytest.importorskip("mcp_types", reason="the extra `mcp` is not installed")
 
+from tests.postgres_graph import ON_BOTH_ENGINES
 from wake_bridge.cli.app import cli
 from wake_bridge.config.locations import SETTINGS_NAME
 from wake_bridge.demo.sandbox import Sandbox
@@ -43,9 +44,11 @@ MINE, OTHER = Identity("@mine"), Identity("@other")
 
 
 @pytest.fixture
-def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sandbox]:
+def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, graph_url: str) -> Iterator[Sandbox]:
     """A graph with @mine and @other, and a person in front of it."""
     sandbox = Sandbox(tmp_path)
+    if graph_url:
+        monkeypatch.setenv("WAKE_BRIDGE_GRAPH_URL", graph_url)
     for name, value in sandbox.environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(owner, "_found", lambda _: PERSON)
@@ -85,6 +88,7 @@ def announced(sandbox: Sandbox, *message_ids: str) -> set[str]:
         return set(ledger.announced(MINE, message_ids))
 
 
+@ON_BOTH_ENGINES
 def test_mail_counts_as_read_only_when_the_answer_has_left(office: Sandbox) -> None:
     """What dies with the server was shown to nobody: it is still unread, and its wake still comes."""
     sent = tells("send_message", OTHER, to="@mine", subject="look", body="the bug is here")["messageId"]
@@ -129,6 +133,7 @@ def test_texts_that_a_harness_would_cut_are_not_marked_read(office: Sandbox) -> 
     assert [one["subject"] for one in tells("check_inbox")["messages"]] == ["b", "c"]
 
 
+@ON_BOTH_ENGINES
 def test_a_task_goes_its_way_by_tools_alone(office: Sandbox) -> None:  # noqa: ARG001
     """Sent, read, worked on, answered: what the commands do, with the rights that they know."""
     task = tells("send_message", to="@other", subject="fix it", task=True)["messageId"]
@@ -146,6 +151,7 @@ def test_a_task_goes_its_way_by_tools_alone(office: Sandbox) -> None:  # noqa: A
     assert [one["inReplyTo"] for one in tells("check_inbox")["messages"]] == [task]
 
 
+@ON_BOTH_ENGINES
 def test_a_subscription_lives_by_the_answers_of_the_specification(office: Sandbox) -> None:  # noqa: ARG001
     """subscribe, list, update, resync, unsubscribe: each answers its own fields and no others."""
     made = tells("manage_wake_subscription", action="subscribe", trigger="SENT_TO_ME", harnessTarget="bridge-daemon")

@@ -38,15 +38,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture
-def engine(request: pytest.FixtureRequest) -> str:
-    """What holds the graph."""
-    return getattr(request, "param", "sqlite")
-
-
-@pytest.fixture
-def graph(engine: str, request: pytest.FixtureRequest) -> Iterator[WritableGraph]:
+def graph(graph_url: str, request: pytest.FixtureRequest) -> Iterator[WritableGraph]:
     """A new graph of ours, opened for writing, with three agents and a person."""
-    place = request.getfixturevalue("path") if engine == "sqlite" else GraphUrl(request.getfixturevalue("postgres_url"))
+    place = GraphUrl(graph_url) if graph_url else request.getfixturevalue("path")
     with open_graph_to_write(place) as writer:
         for name in ("@ada", "@bob", "@cyd"):
             put_identity(writer, name, NOW)
@@ -55,12 +49,12 @@ def graph(engine: str, request: pytest.FixtureRequest) -> Iterator[WritableGraph
 
 
 @pytest.fixture
-def eye(engine: str, request: pytest.FixtureRequest) -> Iterator[GraphEye]:
+def eye(graph_url: str, request: pytest.FixtureRequest) -> Iterator[GraphEye]:
     """Looks at that graph from outside."""
-    if engine == "sqlite":
+    if not graph_url:
         yield GraphEye(request.getfixturevalue("path"))
         return
-    eye = PostgresEye(request.getfixturevalue("postgres_url"))
+    eye = PostgresEye(graph_url)
     yield eye
     eye.close()
 

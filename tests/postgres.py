@@ -15,6 +15,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -29,6 +30,7 @@ from urllib.parse import quote
 import psutil
 import psycopg
 
+from tests.programs import cannot
 from wake_bridge.demo.sandbox import end_process_with_us
 from wake_bridge.domain.graph_places import SCHEMES, GraphUrl
 from wake_bridge.domain.names import BROADCAST
@@ -41,19 +43,21 @@ _TEMPLATE = "wake_bridge_template"
 # what a power cut would do is no question of these tests
 _USER = "nobody" if os.geteuid() == 0 else None
 """Root's server runs as another user: PostgreSQL refuses root."""
-_QUICK = ("fsync = off", "synchronous_commit = off", "full_page_writes = off", "max_prepared_transactions = 10")
+QUICK_SERVER = ("fsync = off", "synchronous_commit = off", "full_page_writes = off", "max_prepared_transactions = 10")
 
 
 @dataclass(frozen=True)
 class PostgresServer:
     """A server that runs; `url` is its database `postgres`, for a superuser.
 
-    Of one that was made here `data` is where its files and its socket are, and `programs` what it is run by.
+    Of one that was made here `data` is where its files and its socket are, `programs` what it is run by, and `prefix` what
+    stands before its commands.
     """
 
     url: str
     data: Path | None = None
     programs: Path | None = None
+    prefix: tuple[str, ...] = ()
 
     @classmethod
     def started(cls, run: str) -> Self:
@@ -64,14 +68,21 @@ class PostgresServer:
         data = Path(tempfile.gettempdir()) / f"wake-bridge-postgres-{os.getuid()}-{run}"
         with Path(f"{data}.lock").open("w", encoding="ascii") as turn:
             fcntl.flock(turn, fcntl.LOCK_EX)
-            server = cls.made(data, _QUICK, Path(told) if told else bundled())
+            server = cls.made(data, QUICK_SERVER, Path(told) if told else bundled())
             if not (data / "postmaster.pid").exists():
                 server.control(*server.starting)
         watched(data)
         return server
 
     @classmethod
-    def made(cls, data: Path, settings: Sequence[str] = (), programs: Path | None = None, port: int = 0) -> Self:
+    def made(
+        cls,
+        data: Path,
+        settings: Sequence[str] = (),
+        programs: Path | None = None,
+        port: int = 0,
+        prefix: Sequence[str] = (),
+    ) -> Self:
         """The files of a server that does not run yet.
 
         Whoever starts it ends it.
@@ -81,6 +92,7 @@ class PostgresServer:
             settings: lines of its configuration.
             programs: the directory of its programs; the wheel's unless said.
             port: on 127.0.0.1; without one it listens at its socket alone.
+            prefix: leads into the namespace that it is to run in.
         """
         programs = programs or bundled()
         if not (data / "PG_VERSION").exists():
@@ -92,7 +104,8 @@ class PostgresServer:
             own = (f"unix_socket_directories = '{data}'", *where, *settings)
             with (data / "postgresql.conf").open("a", encoding="utf-8") as configuration:
                 configuration.write("\n".join(own) + "\n")
-        return cls(f"postgresql://postgres@/postgres?host={data}" + (f"&port={port}" if port else ""), data, programs)
+        url = f"postgresql://postgres@/postgres?host={data}" + (f"&port={port}" if port else "")
+        return cls(url, data, programs, tuple(prefix))
 
     def start(self) -> None:
         """Start it for as long as this process lives; if it was killed it recovers first."""
@@ -113,7 +126,7 @@ class PostgresServer:
         assert self.programs is not None
         assert self.data is not None
         try:
-            run_as_its_user([self.programs / "pg_ctl", "-D", self.data, *words])
+            run_as_its_user([self.programs / "pg_ctl", "-D", self.data, *words], self.prefix)
         except subprocess.CalledProcessError as failure:
             said = Path(f"{self.data}/log").read_text(encoding="utf-8", errors="replace")
             raise AssertionError(f"pg_ctl {words}: {failure.stderr}\n{said[-4000:]}") from failure
@@ -220,6 +233,32 @@ def bundled() -> Path:
     return max(Path(found.origin).parent.glob("pginstall*/bin"))
 
 
+def programs_with_tls() -> Path:
+    """Those of the system's newest PostgreSQL: the wheel's are made without."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda one: int(one.parts[-3]))
+    return found[-1].parent if found else cannot("a PostgreSQL with TLS is not installed")
+
+
+def made_with_tls(place: Path, certificate: Path, key: Path) -> tuple[PostgresServer, int]:
+    """A server that does not run yet, and its port on 127.0.0.1, where it asks for passwords and shows that certificate.
+
+    Args:
+        place: a directory that its user may enter.
+        certificate: for its host's name.
+        key: of the certificate.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = int(listener.getsockname()[1])
+    files = [Path(shutil.copy(one, place)) for one in (certificate, key)]
+    for one in files:
+        one.chmod(0o600)
+        give_away(one)
+    settings = ("ssl = on", f"ssl_cert_file = '{files[0]}'", f"ssl_key_file = '{files[1]}'", "fsync = off")
+    server = PostgresServer.made(place / "data", settings, programs_with_tls(), port)
+    (place / "data/pg_hba.conf").write_text("local all all trust\nhost all all all scram-sha-256\n", encoding="ascii")
+    return server, port
+
+
 def give_away(path: Path) -> None:
     """A file, or a new directory, for the server's user."""
     if not path.exists():
@@ -239,12 +278,15 @@ def _reachable(programs: Path) -> None:
             one.chmod(one.stat().st_mode | (0o055 if one.is_dir() or one.parent == programs else 0o044))
 
 
-def run_as_its_user(command: Sequence[str | Path]) -> None:
-    """One program, as the server's user; it fails with what it said."""
+def run_as_its_user(command: Sequence[str | Path], prefix: Sequence[str] = ()) -> None:
+    """One program, as the server's user, in the namespace that `prefix` leads into; it fails with what it said."""
     # what it starts keeps its output open: a file, which nobody waits at
     with tempfile.TemporaryFile() as said:
-        words = [str(one) for one in command]
-        done = subprocess.run(words, user=_USER, stdout=said, stderr=said, cwd="/", check=False)
+        # only root enters a namespace: who it then is is changed there
+        changed = ("setpriv", "--reuid", _USER, "--clear-groups") if prefix and _USER else ()
+        words = [*prefix, *changed, *(str(one) for one in command)]
+        user = None if prefix else _USER
+        done = subprocess.run(words, user=user, stdout=said, stderr=said, cwd="/", check=False)
         said.seek(0)
         if done.returncode:
             raise subprocess.CalledProcessError(done.returncode, words, stderr=said.read().decode(errors="replace"))

@@ -430,13 +430,13 @@ def test_two_hosts_in_namespaces_with_a_cable_that_is_pulled_wake_once_each(
         hosts.near.run("subscribe", "@far", "--trigger", "SENT_TO_ME")
         hosts.near.send("@far", "over the cable")
         hosts.waits_for("over the cable")
-        namespaces.cable("down")
+        namespaces.cables[0].cut()
         hosts.near.send("@far", "while it was out")
         time.sleep(out)
         assert hosts.arrived("while it was out") == 0
         if out > DEAD_AFTER:
             assert hosts.near.ask("hosts", "list")["state"] == "down"
-        namespaces.cable("up")
+        namespaces.cables[0].mend()
         hosts.far.waits_for(lambda: hosts.arrived("while it was out"), what="the second", timeout=HUNG + 2 * out)
         hosts.near.waits_for(
             lambda: all(one["outcome"] == "submitted" for one in hosts.near.deliveries()), what="all to be proven"

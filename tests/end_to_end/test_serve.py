@@ -207,7 +207,7 @@ def test_two_hosts_with_a_cable_that_is_pulled_wake_once_each(
 
     upstairs.send("@far", "over the cable")
     below.waits_for(lambda: arrived(agent, "over the cable"), what="the first")
-    namespaces.cable("down")
+    namespaces.cables[0].cut()
     upstairs.send("@far", "while it was out")
     above.waits_for_log("receiver_failed")
     daemon.kill()
@@ -217,7 +217,7 @@ def test_two_hosts_with_a_cable_that_is_pulled_wake_once_each(
     upstairs.daemon()
     time.sleep(out / 2)
     assert arrived(agent, "while it was out") == 0
-    namespaces.cable("up")
+    namespaces.cables[0].mend()
     # what has failed for so long is tried again after as long
     below.waits_for(lambda: arrived(agent, "while it was out"), what="the second", timeout=HUNG + 2 * out)
     upstairs.waits_for(

@@ -41,7 +41,7 @@ class House:
         self.box = self.world.sandbox
         self.box.config_file.unlink()
         self.box.run("init", "--graph", url)
-        self.box.configure(f'graph.url = "{url}"\n{QUICK}limits.wakes_per_hour = 1000\n')
+        self.box.configure(f'graph.url = "{url}"\n{QUICK}limits.storm = 1000\nlimits.wakes_per_hour = 1000\n')
         self.agent = self.world.enlisted("agent")
         self.daemon = self.box.daemon()
         self.sent: list[str] = []

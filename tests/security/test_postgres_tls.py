@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -12,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.postgres import PostgresServer, give_away
-from tests.programs import cannot, needs
+from tests.postgres import PostgresServer, made_with_tls
+from tests.programs import needs
 from tests.security.test_canary_run import CommandLines
 from wake_bridge.demo.sandbox import QUICK, Sandbox
 
@@ -22,12 +21,6 @@ pytestmark = pytest.mark.usefixtures("executed_daemons")
 
 PASSWORD = "CANARYPASSWORD3c1f"
 NAME = "db.example"
-
-
-def programs_with_tls() -> Path:
-    """Those of the system's newest PostgreSQL: the wheel's are made without."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda one: int(one.parts[-3]))
-    return found[-1].parent if found else cannot("a PostgreSQL with TLS is not installed")
 
 
 class Authority:
@@ -106,20 +99,9 @@ def authority(tmp_path: Path) -> Authority:
 
 @pytest.fixture
 def site(tmp_path: Path, program: tuple[str, ...], authority: Authority) -> Iterator[Site]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
     with tempfile.TemporaryDirectory(prefix="wbt-") as place:
         Path(place).chmod(0o755)
-        files = [Path(shutil.copy(one, place)) for one in authority.signs(NAME)]
-        for one in files:
-            one.chmod(0o600)
-            give_away(one)
-        settings = ("ssl = on", f"ssl_cert_file = '{files[0]}'", f"ssl_key_file = '{files[1]}'", "fsync = off")
-        server = PostgresServer.made(Path(place) / "data", settings, programs_with_tls(), port)
-        assert server.data is not None
-        (server.data / "pg_hba.conf").write_text(
-            "local all all trust\nhost all all all scram-sha-256\n", encoding="ascii"
-        )
+        server, port = made_with_tls(Path(place), *authority.signs(NAME))
         server.start()
         with contextlib.ExitStack() as ending:
             ending.callback(server.stop, "immediate")

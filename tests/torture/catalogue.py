@@ -170,18 +170,21 @@ LINKED: Final = (
 _GOALS_OF_HOSTS: Final = ("G-P1", "G-C1", "G-T2")
 MANY_HOSTS: Final = (
     *(
-        Run(f"leases-{piece}", _GOALS_OF_HOSTS, what, many_hosts(piece))
+        Run(f"leases-{piece}", _GOALS_OF_HOSTS, what, many_hosts(piece), measured="held while cut off")
         for piece, what in (
             ("steps", "kill -9 of a daemon at 15 steps"),
             ("stops", "daemons killed, stopped, declared gone, agents moved"),
-            ("lines", "partitions, lines that stall or break, also within a commit"),
+            ("lines", "lines that are cut, stall or break, also within a commit"),
+            ("partition", "cables between network namespaces cut in five ways, also half open"),
             ("server", "kill -9 of the database, failover to a replica, also to one that lags"),
             ("clocks", "clocks set by an hour either way, for daemon and tmux"),
             ("eight", "eight hosts at once, and all of that"),
         )
     ),
     Run("leases-standstill", _GOALS_OF_HOSTS, "a daemon stopped for ten minutes", standstill, mostly_waits=True),
-    Run("leases-open", _GOALS_OF_HOSTS, "a transaction open for five minutes", open_transaction, mostly_waits=True),
+    Run(
+        "leases-open", _GOALS_OF_HOSTS, "a transaction open for five minutes", open_transaction, True, "told behind it"
+    ),
 )
 """Several hosts on one graph, in pieces of minutes."""
 

@@ -13,7 +13,7 @@ import sqlite3
 import sys
 import tempfile
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
@@ -23,7 +23,8 @@ from typing import Any, Final
 
 import psycopg
 
-from tests.postgres import PostgresServer
+from tests.namespaces import Cable, Namespaces
+from tests.postgres import QUICK_SERVER, PostgresServer
 from tests.postgres_line import PostgresLine
 from tests.postgres_standby import Standby
 from tests.wall_clock import WallClock
@@ -101,10 +102,11 @@ class History:
 
 @dataclass
 class Host:
-    """One of them."""
+    """One of them; `line` or `cable` is its way to the database."""
 
     world: Playground
-    line: PostgresLine
+    line: PostgresLine | None
+    cable: Cable | None
     clock: WallClock | None
     agents: dict[str, AgentPane] = field(default_factory=dict)
 
@@ -119,6 +121,11 @@ class Host:
         if self.daemon.process.poll() is None:
             self.daemon.kill()
         self.starts(environment)
+
+    def last_word(self) -> str:
+        """Whether the graph is away or back, by its daemon's log; empty where it never was away."""
+        words = [str(one["event"]) for one in self.daemon.entries()]
+        return next((one for one in reversed(words) if one in {"graph_away", "graph_back"}), "")
 
     @cached_property
     def name(self) -> str:
@@ -157,6 +164,10 @@ class Fleet:
     """Begins with more mail, for a trouble that chooses when."""
     cleared: int = 0
     """Composers that a person had to clear."""
+    broken: list[str] = field(default_factory=list)
+    """Rules that a trouble found broken."""
+    held: Counter[str] = field(default_factory=Counter)
+    """Why wakes waited on hosts that were cut off, and how many did."""
     submits: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
     """What each host's panes submitted so far, by host.
 
@@ -242,6 +253,7 @@ class Fleet:
         """The standby leads, and every host's line leads there; what the first server has written down is kept."""
         self.server = standby.takes_over()
         for host in self.hosts:
+            assert host.line is not None
             host.line.leads_to(self.url)
         first = standby.left_behind()
         self.left_behind.append(History.of(first.at(self.database)))
@@ -257,7 +269,9 @@ class Fleet:
 
 
 @contextlib.contextmanager
-def fleet_of(directory: Path, *, hosts: int, agents: int, has_clocks: bool = False) -> Iterator[Fleet]:
+def fleet_of(
+    directory: Path, *, hosts: int, agents: int, has_clocks: bool = False, has_cables: bool = False
+) -> Iterator[Fleet]:
     """So many hosts, on each of which every agent has a pane.
 
     Args:
@@ -265,29 +279,50 @@ def fleet_of(directory: Path, *, hosts: int, agents: int, has_clocks: bool = Fal
         hosts: how many.
         agents: how many.
         has_clocks: whether the wall clock of each host can be set.
+        has_cables: whether each daemon, and the server, is in a network namespace of its own.
     """
     names = [f"x{number}" for number in range(agents)]
     with ExitStack() as stack:
-        server = PostgresServer.started(f"torture{os.getpid()}")
+        near = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="wbl")))
+        net = stack.enter_context(Namespaces(hosts)) if has_cables else None
+        server = _server_in(net, near, stack) if net else PostgresServer.started(f"torture{os.getpid()}")
         url = server.database()
         stack.callback(server.drop, url)
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute(_HISTORY)
-        near = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="wbl")))
         _enlist(url, names)
         fleet = Fleet(server, url.partition("?")[0].rpartition("/")[2], names)
         for number in range(hosts):
-            line = stack.enter_context(PostgresLine(url, near / str(number)))
-            world = stack.enter_context(Playground(directory / f"host{number}", (sys.executable, *COMMAND)))
-            world.sandbox.configure(f'graph.url = "{line.url}"\n{_SETTINGS}')
+            cable = net.cables[number] if net else None
+            line = None if net else stack.enter_context(PostgresLine(url, near / str(number)))
+            command = (*(cable.prefix if cable else ()), sys.executable, *COMMAND)
+            world = stack.enter_context(Playground(directory / f"host{number}", command))
+            world.sandbox.configure(f'graph.url = "{line.url if line else _over(cable, fleet.database)}"\n{_SETTINGS}')
             clock = WallClock(directory / f"clock{number}") if has_clocks else None
             if clock is not None:
                 clock.starts(world.tmux)
-            host = Host(world, line, clock, world.together(world.agent, names))
+            host = Host(world, line, cable, clock, world.together(world.agent, names))
             host.starts()
             fleet.hosts.append(host)
         _share(fleet)
         yield fleet
+
+
+def _server_in(net: Namespaces, near: Path, stack: ExitStack) -> PostgresServer:
+    """A server that all cables lead to; its socket, past them, is for whoever judges."""
+    # its user lives below
+    near.chmod(0o755)
+    server = PostgresServer.made(near / "data", (*QUICK_SERVER, "listen_addresses = '*'"), prefix=net.prefix(0))
+    with (near / "data/pg_hba.conf").open("a", encoding="utf-8") as rules:
+        rules.write("host all all 10.99.0.0/16 trust\n")
+    server.start()
+    stack.callback(server.kill)
+    return server
+
+
+def _over(cable: Cable | None, database: str) -> str:
+    assert cable is not None
+    return f"postgresql://postgres@{cable.address}/{database}?sslmode=disable"
 
 
 def _enlist(url: str, names: Sequence[str]) -> None:

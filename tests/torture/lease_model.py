@@ -72,6 +72,8 @@ def judge(fleet: Fleet, table: Table) -> None:
     commits = [one for history in histories for one in history.commits]
     for history in histories:
         _judge_commits(history, table)
+    for one in fleet.broken:
+        table.demand(holds=False, row="all", broken=one)
     ages = _judge_enters(fleet, table, commits)
     table.measures |= {
         "hosts": str(len(fleet.hosts)),
@@ -79,6 +81,7 @@ def judge(fleet: Fleet, table: Table) -> None:
         "commits": str(len({(at, delivery) for at, delivery, *_ in commits})),
         "leases taken": str(sum(host is not None for _, _, host, _ in now.leases)),
         "composers cleared by a person": str(fleet.cleared),
+        "held while cut off": ", ".join(f"{reason} {count}" for reason, count in sorted(fleet.held.items())),
         "latest Enter after its commit": f"{max(ages, default=0) * 1000:.0f} ms",
     }
 

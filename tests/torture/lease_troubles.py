@@ -10,13 +10,14 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from typing import Final
 
+from tests.namespaces import Cut
 from tests.postgres_standby import Standby
 from tests.torture.fleet import Fleet, Host
 from tests.torture.oracle import comes_true
 from wake_bridge.domain.errors import RefusedForSafety
 from wake_bridge.domain.graph_places import GraphUrl
 from wake_bridge.domain.names import Identity
-from wake_bridge.ports.leases import KEY_WITHIN
+from wake_bridge.ports.leases import ALIVE_FOR, KEY_WITHIN
 from wake_bridge.storage.graph.postgres.leases import PostgresHostDesk
 from wake_bridge.testing import HUNG
 from wake_bridge.testing.crash_points import CRASH
@@ -76,12 +77,16 @@ def stop_at_commit(seconds: float) -> Trouble:
 
     def stop(fleet: Fleet, host: Host, chance: random.Random) -> None:
         del chance
-        count = "SELECT count(*) FROM commit_history WHERE host = %s"
-        before = fleet.rows(count, (host.name,))
-        comes_true(lambda: fleet.rows(count, (host.name,)) != before, 10, 0.001)
+        _comes_to_a_commit(fleet, host)
         _stand_still(host.daemon.pid, seconds)
 
     return stop
+
+
+def _comes_to_a_commit(fleet: Fleet, host: Host) -> None:
+    count = "SELECT count(*) FROM commit_history WHERE host = %s"
+    before = fleet.rows(count, (host.name,))
+    comes_true(lambda: fleet.rows(count, (host.name,)) != before, 10, 0.001)
 
 
 def _stand_still(pid: int, seconds: float) -> None:
@@ -119,6 +124,7 @@ def cut_for(seconds: float) -> Trouble:
 
     def cut(fleet: Fleet, host: Host, chance: random.Random) -> None:
         del fleet
+        assert host.line is not None
         time.sleep(chance.random())
         host.line.cut()
         time.sleep(seconds)
@@ -132,6 +138,7 @@ def stall_for(seconds: float) -> Trouble:
 
     def stall(fleet: Fleet, host: Host, chance: random.Random) -> None:
         del fleet
+        assert host.line is not None
         time.sleep(chance.random())
         host.line.stall()
         time.sleep(seconds)
@@ -145,6 +152,7 @@ def break_in_commit(part: float, seconds: float = 0.0) -> Trouble:
 
     def cut(fleet: Fleet, host: Host, chance: random.Random) -> None:
         del fleet, chance
+        assert host.line is not None
         host.line.breaks_in_commit(part)
         if host.line.broken.wait(10) and seconds:
             host.line.cut()
@@ -152,6 +160,45 @@ def break_in_commit(part: float, seconds: float = 0.0) -> Trouble:
         host.line.mend()
 
     return cut
+
+
+def cable_cut(way: Cut, seconds: float, *, at_commit: bool = False, ends_there: bool = False) -> Trouble:
+    """The cable between a host's network and the server's is cut for so long.
+
+    Args:
+        way: how.
+        seconds: for how long at least; a host that is cut off for longer than it counts as alive must have said so, and
+            others must serve.
+        at_commit: as soon as the database has one of its commits.
+        ends_there: the server gives up the host's connections meanwhile, and the host knows nothing of that.
+    """
+
+    def cut(fleet: Fleet, host: Host, chance: random.Random) -> None:
+        assert host.cable is not None
+        if at_commit:
+            _comes_to_a_commit(fleet, host)
+        else:
+            time.sleep(chance.random())
+        host.cable.cut(way)
+        began = time.monotonic()
+        if ends_there:
+            end_backends(fleet, host, chance)
+        if seconds > ALIVE_FOR:
+            _judge_cut_off(fleet, host)
+        time.sleep(max(0.0, began + seconds - time.monotonic()))
+        host.cable.mend()
+
+    return cut
+
+
+def _judge_cut_off(fleet: Fleet, host: Host) -> None:
+    """Others serve, and the host that is cut off holds what it has, and says why."""
+    if not comes_true(lambda: host.name not in fleet.serving(), HUNG):
+        fleet.broken.append(f"nobody took over from {host.name}: {fleet.standing()}")
+    if not comes_true(lambda: host.last_word() == "graph_away", HUNG):
+        fleet.broken.append(f"{host.name} was cut off and did not say so: {host.daemon.log()[-2000:]}")
+    statement = "SELECT hold_reason, count(*) FROM delivery WHERE state = 'DISPATCHED' GROUP BY hold_reason"
+    fleet.held.update({str(reason): count for reason, count in host.ledger(statement)})
 
 
 def end_backends(fleet: Fleet, host: Host, chance: random.Random) -> None:
@@ -244,6 +291,11 @@ LINES: Final[Troubles] = {
     "line broken after a commit, before its answer": break_in_commit(1.0),
     "line broken after a commit for 18 s": break_in_commit(1.0, 18.0),
     "every connection ended": end_backends,
+}
+CABLES: Final[Troubles] = {
+    **{f"{way.value} for {seconds} s": cable_cut(way, seconds) for way in Cut for seconds in (3, 25)},
+    **{f"{way.value} at a commit for 18 s": cable_cut(way, 18, at_commit=True) for way in (Cut.SILENT, Cut.UNANSWERED)},
+    "all packets dropped for 18 s, its connections ended there": cable_cut(Cut.SILENT, 18, ends_there=True),
 }
 SERVERS: Final[Troubles] = {
     "kill -9 of the database server": kill_server,

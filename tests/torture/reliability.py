@@ -108,12 +108,13 @@ def keep_piece(
     """
     pieces = {**kept(file).get(name, {}).get("pieces", {}), piece: {**figures, **run_facts(command, seconds)}}
     counts = ", ".join(f"{one.removeprefix(f'{name}-')} {each['trials']}" for one, each in pieces.items())
+    measured = [one["result"] for one in pieces.values() if one["result"]]
     together = {
         **figures,
         "what": what,
         "trials": sum(one["trials"] for one in pieces.values()),
         "violations": sum(one["violations"] for one in pieces.values()),
-        "result": f"trials by piece: {counts}",
+        "result": "; ".join([f"trials by piece: {counts}", *measured]),
         "pieces": pieces,
     }
     keep_run(

@@ -181,6 +181,14 @@ def test_while_the_session_is_suspended_nothing_is_proven(scene: Scene) -> None:
     assert isinstance(scene.deliver(place, Progress.MAYBE_SUBMITTED), Unknown)
 
 
+def test_while_the_session_is_too_busy_to_read_nothing_is_proven(scene: Scene) -> None:
+    """Its record says that it rests, as it did before the line came."""
+    place = scene.place()
+    scene.claude.gets_no_turn()
+
+    assert isinstance(scene.deliver(place, Progress.MAYBE_SUBMITTED), Unknown)
+
+
 def test_without_a_transcript_a_turn_that_ran_meanwhile_leaves_it_unknown(scene: Scene) -> None:
     """It may have been ours: nothing is written down that would say."""
     place = scene.place()

@@ -13,6 +13,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
@@ -37,7 +38,10 @@ _SCENES: Final[dict[str, dict[str, str]]] = {
 
 
 _STANDS: Final = """
-import subprocess, sys, time
+import signal, subprocess, sys, time
+def spin(*_):
+    while True: pass
+signal.signal(signal.SIGUSR1, spin)
 wait = [sys.executable, "-c", "import time; time.sleep(600)", "claude", "monitor"]
 children = [subprocess.Popen(wait) for _ in range(int(sys.argv[1]))]
 print("up", flush=True)
@@ -155,6 +159,12 @@ class PlayedClaude:
         """As Ctrl-Z does; returns when it has stopped."""
         self.process.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOWAIT)
+
+    def gets_no_turn(self) -> None:
+        """As on a machine that has no processor for it: its record rests, and it reads nothing; returns when that shows."""
+        self.process.send_signal(signal.SIGUSR1)
+        while psutil.Process(self.pid).status() != psutil.STATUS_RUNNING:
+            time.sleep(0.01)
 
     def dies(self) -> None:
         """As by `kill -9`: the record stays behind."""

@@ -25,6 +25,7 @@ from wake_bridge_adapters.claude_code.session import (
     Life,
     LiveSession,
     LiveSessions,
+    has_read,
     life_of,
     monitors_below,
 )
@@ -241,7 +242,8 @@ class Seen:
         echo: how far the transcripts have it. They are read after it was asked whether the process lives.
         life: how the process stands.
         heard_for: how long ago its hook said that the agent was given it; None where none did.
-        rested_for: how long the harness has been at rest without it, with nobody there who could still write it.
+        rested_for: how long the harness has been at rest without it, asleep at both ends, with nobody there who could still
+            write it.
         waited_for: how long it has been looked for.
     """
 
@@ -348,7 +350,7 @@ class Bell:
             return Trace(Proof.ACCEPTED, WakeVerdict.QUEUED.value)
         if life is Life.ENDED:
             return Trace(Proof.NONE, WakeVerdict.ENDED.value, is_absent=True)
-        rests = await self._proves_rest(fence, "")
+        rests = await self._proves_rest(fence, "") and has_read(fence.agent_pid)
         return Trace(Proof.NONE, (WakeVerdict.RESTED if rests else WakeVerdict.UNSEEN).value, is_absent=rests)
 
     async def _watch_for(self, mark: str, fence: Binding, listening: str) -> WakeVerdict:
@@ -362,13 +364,14 @@ class Bell:
             if not heard_at and await self._sessions.heard(mark, LOOKS_APART):
                 heard_at = _now()
             rests = echo is EchoLevel.NONE and not heard_at and await self._proves_rest(fence, listening)
-            now = _now()
-            rests_since = (rests_since or now) if rests else 0.0
+            now, is_asleep = _now(), has_read(fence.agent_pid)
+            # its record says how it stood when it last could: the rest begins, and ends, with a look that finds it asleep
+            rests_since = (rests_since or now * is_asleep) if rests else 0.0
             seen = Seen(
                 echo,
                 life,
                 heard_for=now - heard_at if heard_at else None,
-                rested_for=now - rests_since if rests_since else 0.0,
+                rested_for=now - rests_since if rests_since and is_asleep else 0.0,
                 waited_for=now - began,
             )
             if (verdict := verdict_on(seen, self._patience)) is not None:

@@ -128,6 +128,7 @@ def _text(said: Mapping[str, Any], name: str) -> str:
 
 _STOPPED: Final = frozenset({"T", "t"})
 _ENDED: Final = frozenset({"Z", "X", "x"})
+_ASLEEP: Final = frozenset({"S", "I"})
 
 CLOCKS_APART: Final = 2.0
 """Seconds by which two answers about the start of one process may differ where they are whole seconds."""
@@ -147,6 +148,17 @@ class Life(Enum):
 def life_of(pid: int, started: str) -> Life:
     """How the process stands that has this id and, in the harness's words, this start."""
     return _from_proc(pid, started) if platform.system() == "Linux" else _from_psutil(pid, started)
+
+
+def has_read(pid: int) -> bool:
+    """Whether a process sleeps until something comes in; one that waits for the processor or a disk may have input unread.
+
+    Where the system does not tell (macOS) it counts as asleep.
+    """
+    if platform.system() != "Linux":
+        return True
+    fields = stat_fields(pid)
+    return bool(fields) and fields[STATE] in _ASLEEP
 
 
 def monitors_below(pid: int) -> int | None:

@@ -36,6 +36,7 @@ class Manners:
         heads: what it puts before one.
         approval_is: the kind of attention that an approval is.
         has_limits: shows a usage limit as one.
+        tries_on: what it shows while it tries again at a limit, for longer than anybody waits here.
         leave_limit: leaves what it asks at a limit.
         shows_reset: its limit says when it resets.
         takes_keys_for_one: of keys that arrive together it takes the first alone.
@@ -64,6 +65,7 @@ class Manners:
     suspends_by_key: bool = True
     approval_is: str = "approval"
     has_limits: bool = False
+    tries_on: re.Pattern[str] | None = None
     leave_limit: tuple[str, ...] = ()
     shows_reset: bool = True
     takes_keys_for_one: bool = False
@@ -170,6 +172,7 @@ MANNERS: Final = {
         asks=frozenset({"title-waiting", "approval"}),
         fades=re.compile(r"(?m) *[│█]$"),
         suspends_by_key=False,
+        tries_on=re.compile(r"Retrying in \d+"),
     ),
     "cn": Manners(
         approval=re.compile(r"Would you like to continue\?"),

@@ -104,7 +104,8 @@ class Program:
                 return {".copilot/config.json": json.dumps({"trusted_folders": [str(setting.work)]})}
             case "qwen":
                 settings = {"general": {"enableAutoUpdate": False}, "tools": {"approvalMode": "default"}}
-                return {".qwen/settings.json": json.dumps(settings)}
+                # at times it asks how it does: a screen that rests would change by itself
+                return {".qwen/settings.json": json.dumps({**settings, "ui": {"enableUserFeedback": False}})}
             case "cn":
                 return {".continue/config.yaml": _CONTINUE.format(url=setting.url, key=KEY)}
             case "nanocoder":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -192,6 +193,8 @@ def _told_once(house: ToldHouse, case: Case) -> str:
     kind, patience = case.kind, PATIENCE
     if kind == "approval":
         kind = house.manners.approval_is
+    if kind == "limited" and house.manners.tries_on is not None:
+        return _tries_on(house, house.manners.tries_on)
     if kind == "limited" and not house.manners.has_limits:
         kind, patience = "failed", GIVES_UP_WITHIN
     house.waits_for_presence("idle")
@@ -212,6 +215,20 @@ def _told_once(house: ToldHouse, case: Case) -> str:
         return f"as {kind}"
     stood = datetime.fromisoformat(standing["toldAt"]) - datetime.fromisoformat(standing["beganAt"])
     return f"{stood.total_seconds():.1f} s"
+
+
+def _tries_on(house: ToldHouse, shows: re.Pattern[str]) -> str:
+    """Its turn still runs, and nobody is told that it failed."""
+    house.waits_for_presence("idle")
+    before = house.told("failed"), house.told("limited")
+    _reaches_its_limit(house)
+    house.waits_until(lambda look: shows.search(look.text) is not None, GIVES_UP_WITHIN, "another attempt")
+    house.waits_for_presence("active")
+    assert (house.told("failed"), house.told("limited")) == before
+    house.presses("Escape")
+    house.model.refuses = None
+    house.waits_for_presence("idle")
+    return "tries on"
 
 
 def test_a_wake_whose_turn_failed_at_once_is_held_to_be_announced_again(house: ToldHouse) -> None:

@@ -19,7 +19,7 @@ from wake_bridge.domain.names import AttentionKind, Instant
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.domain.usage_limits import reset_in
 
-MAIN = ("claude", "codex", "gemini", "opencode", "aider")
+MAIN = ("claude", "codex", "gemini", "opencode", "copilot", "qwen", "aider")
 NAMED = {
     "error-400": AttentionKind.FAILED,
     "error-given-up": AttentionKind.FAILED,
@@ -64,6 +64,8 @@ ERRORS = {
     "codex": '{"type": "error", "error": {"type": "api_error", "message": "Mock bad',
     "opencode": "Mock bad request",
     "gemini": "[API Error",
+    "copilot": "400 Mock bad request",
+    "qwen": "[API Error",
     "aider": "litellm.BadRequestError: OpenAIException - Mock bad request",
 }
 """The words of the captured error of each."""
@@ -156,6 +158,8 @@ def test_only_an_error_right_below_a_wake_is_the_end_of_its_turn(tmp_path: Path,
         ("codex", ERRORS["codex"], "Conversation interrupted"),
         ("opencode", "\x1b[38;5;168m", "\x1b[38;5;75m"),
         ("gemini", "\x1b[38;5;217m", "\x1b[39m"),
+        ("qwen", "\x1b[38;5;217m", "\x1b[39m"),
+        ("copilot", "✗\x1b[39m \x1b[1m400 ", "✗\x1b[39m \x1b[1mUser "),
         ("aider", "\x1b[38;5;196m", "\x1b[38;5;33m"),
     ],
 )
@@ -172,6 +176,8 @@ def test_an_answer_that_quotes_an_error_and_an_interrupt_are_none(
         ("claude", "\x1b[39m❯ go on\n● It works now."),
         ("codex", "\x1b[39m› go on\n• It works now."),
         ("gemini", "\x1b[39m > go on\n✦ It works now."),
+        ("qwen", "\x1b[39m  > go on\n  ◆︎ It works now."),
+        ("copilot", "\x1b[39m ❯ go on\n ● It works now."),
         ("aider", "\x1b[39m──────\ndiff> go on\nIt works now."),
     ],
 )

@@ -69,6 +69,18 @@ class House:
         self.pane: libtmux.Pane
 
     def __enter__(self) -> Self:
+        self.moves_in()
+        self.bridge.run("init")
+        self.bridge.enlist(self.identity, self.pane_id)
+        where = ("--tmux", self.pane_id, "--window", "0")
+        self.bridge.run("subscribe", self.identity, "--trigger", "TASK_STATE_CHANGED", *where)
+        self.starts()
+        self.bridge.daemon()
+        self.waits_for_presence("idle", STARTS_WITHIN)
+        return self
+
+    def moves_in(self) -> None:
+        """The model answers, HOME is furnished, and a shell waits in a pane; no wake-bridge and no program yet."""
         self.model.start()
         setting = Setting(self.model.url, self.work, self.has_plan)
         for name, text in self.program.files(setting).items():
@@ -84,14 +96,6 @@ class House:
             height=SIZE[1],
         )
         self.waits_until(lambda look: "user$" in look.text, what="the shell's prompt")
-        self.bridge.run("init")
-        self.bridge.enlist(self.identity, self.pane_id)
-        where = ("--tmux", self.pane_id, "--window", "0")
-        self.bridge.run("subscribe", self.identity, "--trigger", "TASK_STATE_CHANGED", *where)
-        self.starts()
-        self.bridge.daemon()
-        self.waits_for_presence("idle", STARTS_WITHIN)
-        return self
 
     def furnish(self) -> None:
         """Put more into HOME before the program starts; here nothing."""

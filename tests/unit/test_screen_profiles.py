@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from wake_bridge_adapters.screens import load_profiles
 from wake_bridge_adapters.screens.profile import Placeholder
 
+from tests.harness import gap
 from wake_bridge.domain.errors import ConfigurationInvalid
 
 SMALL = """
@@ -109,4 +111,14 @@ def test_claude_takes_three_lines_and_700_characters_before_it_wraps_a_paste() -
 
     assert (paste.max_lines, paste.max_characters, paste.wraps) == (3, 700, True)
     assert (load_profiles()["codex"].paste.max_lines, load_profiles()["codex"].paste.max_characters) == (10, 1024)
-    assert all(300 <= profile.paste.gap_ms <= 500 for profile in load_profiles().values())
+
+
+def test_a_gap_is_twice_the_smallest_that_lost_no_enter_of_the_real_program() -> None:
+    """Where the counts of `python -m tests.harness.gap` are enough; any other program is given time."""
+    counted = json.loads(gap.DATA.read_text(encoding="utf-8"))
+    proven = {name: gap.twice_what_lost_none(next(reversed(versions.values()))) for name, versions in counted.items()}
+
+    for name, profile in load_profiles().items():
+        wanted = proven.get(name)
+        assert profile.paste.gap_ms == wanted or (wanted is None and 300 <= profile.paste.gap_ms <= 500), name
+    assert gap.table(counted) == gap.PAGE.read_text(encoding="utf-8").partition(gap.BEGIN)[2].partition(gap.END)[0]

@@ -52,14 +52,29 @@ class TwoHosts:
         """How often a subject was typed."""
         return sum(subject in one for one in self.agent.fake.submits())
 
-    def asks(self, subject: str) -> Mapping[str, Any]:
-        """Send what has to be answered; answers the delivery of the far host, once its agent was told how."""
-        self.near.send("@far", subject, "--ack-within", "5m")
+    def asks(self, subject: str, *, is_item: bool = False) -> Mapping[str, Any]:
+        """Send what has to be answered, mail or an item; answers the delivery of the far host, once its agent was told how."""
+        if is_item:
+            self.near.run("notify", "@far", "--source", "build", "--mode", "active", subject)
+        else:
+            self.near.send("@far", subject, "--ack-within", "5m")
         self.waits_for(subject)
         there = self.far.waits_for_delivery(hold_reason="awaiting_ack")
         assert f"Answer within 5 min: wake-bridge ack {there['id']} --lease 1" in self.agent.fake.submits()[-1]
         self.near.waits_for_delivery(hold_reason="awaiting_ack", pane="devbox")
         return there
+
+    def are_answered(self, there: str, here: str, *, is_item: bool = False) -> None:
+        """One is answered on the far host, and said twice; one on the near host: both know of both."""
+        first = self.asks(there, is_item=is_item)
+        mine = self.near.deliveries()[0]["id"]
+        self.far.run("ack", first["id"], "--lease", str(first["lease"]))
+        self.near.waits_for_delivery(id=mine, outcome="acknowledged", proof=3, pane="devbox")
+        self.far.run("ack", first["id"], "--lease", str(first["lease"]))
+
+        second = self.asks(here, is_item=is_item)
+        self.near.run("ack", self.near.deliveries()[0]["id"])
+        self.far.waits_for_delivery(id=second["id"], outcome="acknowledged", proof=3)
 
     def are_one_list(self, message: str) -> None:
         """Each command shows the agent of the far host, with its host, and how to get there."""
@@ -279,7 +294,7 @@ def test_a_link_that_is_down_holds_its_wakes_and_nothing_is_typed_twice_when_it_
 def test_mail_that_has_to_be_answered_is_answered_on_either_host(tmp_path: Path, tmux_program: str) -> None:  # noqa: ARG001
     """The far agent is told its deadline and its lease, and what it answers ends the wait here: over a link that breaks, too.
 
-    What is answered here ends it there. What nobody answers passes to the person of the host with the graph alone, once.
+    What is answered here ends it there, of an item from outside as well. What nobody answers passes to the person of the host with the graph alone, once.
     """
     slept = {side: tmp_path / side for side in ("near", "far")}
     with (
@@ -292,25 +307,18 @@ def test_mail_that_has_to_be_answered_is_answered_on_either_host(tmp_path: Path,
             slept[side].write_text("0", encoding="ascii")
             told[side].touch()
             sandbox.environment[set_clock.SLEPT] = str(slept[side])
-            if side == "near":
-                continue
             channel = f'channels.desk = {{kind = "command", command = ["sh", "-c", "cat >> {told[side]}"]}}\n'
+            more = channel if side == "far" else "sources.build.ack_within = 300.0\n"
             was = sandbox.config_file.read_text(encoding="utf-8")
-            sandbox.config_file.write_text(channel + was, encoding="utf-8")
+            sandbox.config_file.write_text(more + was, encoding="utf-8")
         far.daemon()
         hosts.link()
         here = near.daemon()
         hosts.waits_until("up")
         near.run("subscribe", "@far", "--trigger", "SENT_TO_ME")
 
-        first = hosts.asks("Which port?")
-        far.run("ack", first["id"], "--lease", str(first["lease"]))
-        near.waits_for_delivery(outcome="acknowledged", proof=3, pane="devbox")
-        far.run("ack", first["id"], "--lease", str(first["lease"]))
-
-        second = hosts.asks("Which host?")
-        near.run("ack", near.deliveries()[0]["id"])
-        far.waits_for_delivery(id=second["id"], outcome="acknowledged", proof=3)
+        hosts.are_answered("Which port?", "Which host?")
+        hosts.are_answered("The build is red", "The tests are red", is_item=True)
 
         third = hosts.asks("Which branch?")
         hosts.server.close()
@@ -335,8 +343,8 @@ def test_mail_that_has_to_be_answered_is_answered_on_either_host(tmp_path: Path,
         far.run("ack", fourth["id"])
         near.waits_for_delivery(outcome="escalated", proof=3)
         assert near.ask("status")["notices"] == []
-        assert [len(one.deliveries()) for one in (near, far)] == [4, 4]
-        assert len(hosts.agent.fake.submits()) == 4
+        assert [len(one.deliveries()) for one in (near, far)] == [6, 6]
+        assert len(hosts.agent.fake.submits()) == 6
 
 
 def test_who_asks_the_relay_without_its_key_wakes_nobody(two_hosts: TwoHosts) -> None:

@@ -325,6 +325,15 @@ def test_what_is_answered_here_ends_it_there_and_the_deadline_there_counts_here(
         assert [one.message_id for _, one in near.hosts.told] == ["MESSAGE:1", "MESSAGE:2"]
         assert host.parts.ledger.unsettled() == []
 
+        # an item comes as a pulse; it, too, is known by whom it was handed over
+        item = {"pulseId": "ITEM1", "source": "inbox:build", "reason": "the build is red", "nextAction": ""}
+        wake = message_wake() | {"eventType": "wake/heartbeat_pulse"}
+        await link.hand_over(json.dumps(wake | {"payload": item | {"ackWithin": WITHIN // SECOND}}))
+        (there,) = waiting_in(host)
+        assert there.ack_within == WITHIN
+        await link.tell_answered([MailThere(FAR, "ITEM1")])
+        assert host.parts.ledger.unsettled() == []
+
         # nobody owes an answer where none was asked for, or what was asked for is no time
         no_times: list[object] = [0, -1, "5", 1e300, None, [], 700_000]
         for number, within in enumerate(no_times, 3):

@@ -15,7 +15,7 @@ from wake_bridge.control.server import Answer, Handler
 from wake_bridge.domain.channels import ChannelKind, Send, SendOutcome
 from wake_bridge.domain.delivery import Delivery, Proof, was_called
 from wake_bridge.domain.errors import OperationFailed
-from wake_bridge.domain.events import MessageDetail
+from wake_bridge.domain.events import answers_to
 from wake_bridge.domain.hosts import AnswerState, MailThere
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant, parse_instant
 from wake_bridge.domain.reasons import held_because
@@ -189,8 +189,12 @@ class RelayAnswers:
         ledger = self._parts.ledger
         key = subject_key_of(link, mail.message_id)
         for event in ledger.find_events(subject_key=key) if mail.message_id else ():
-            is_theirs = isinstance(event.detail, MessageDetail) and event.detail.answers_to == link
-            if is_theirs and event.subject_key == key and event.identity == mail.identity and event.ack_within:
+            if (
+                answers_to(event.detail) == link
+                and event.subject_key == key
+                and event.identity == mail.identity
+                and event.ack_within
+            ):
                 return max(ledger.deliveries_with(event.id), key=lambda one: one.id, default=None)
         return None
 

@@ -97,12 +97,13 @@ class PermissionDetail:
 
 @dataclass(frozen=True, slots=True)
 class PulseDetail:
-    """A heartbeat pulse: a log row without a node behind it."""
+    """A heartbeat pulse: a log row without a node behind it. `answers_to` as of a message: another host's item comes as a pulse."""
 
     pulse_id: str
     source: str = ""
     reason: str = ""
     next_action: str = ""
+    answers_to: str = ""
 
 
 REMINDER = "reminder"
@@ -189,6 +190,11 @@ class ItemDetail:
 
 
 Detail = MessageDetail | TaskDetail | PermissionDetail | PulseDetail | PresenceDetail | ItemDetail
+
+
+def answers_to(detail: Detail) -> str:
+    """The link of the host that wants the answer; empty where this one does, or nobody."""
+    return detail.answers_to if isinstance(detail, MessageDetail | PulseDetail) else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,12 +65,16 @@ class PermissionGranted(EnvelopePart):
 
 
 class HeartbeatPulse(EnvelopePart):
-    """`wake/heartbeat_pulse`: a pulse of the graph, or mail that waits for somebody whom nothing else wakes."""
+    """`wake/heartbeat_pulse`: a pulse of the graph, mail that waits for somebody whom nothing else wakes, or an item of an inbox.
+
+    `ackWithin` as of a message.
+    """
 
     pulse_id: str
     source: str
     reason: str
     next_action: str
+    ack_within: Annotated[int, Field(ge=1)] | None = None
 
 
 class InboxItem(SentToMe):

@@ -41,6 +41,7 @@ Text = Annotated[str, BeforeValidator(_text)]
 Time = Annotated[str, AfterValidator(_instant)]
 Priority = Annotated[Literal["high", "normal", "low"], BeforeValidator(_priority)]
 Count = Annotated[int, Field(ge=0)]
+SecondsToAnswer = Annotated[int | None, BeforeValidator(_seconds_to_answer)]
 
 
 class IncomingPart(BaseModel):
@@ -59,7 +60,7 @@ class IncomingMessage(IncomingPart):
     is_reply_to: Id | None = None
     is_broadcast: bool = False
     sent_at: Time | None = None
-    ack_within: Annotated[int | None, BeforeValidator(_seconds_to_answer)] = None
+    ack_within: SecondsToAnswer = None
 
 
 class IncomingTask(IncomingPart):
@@ -82,12 +83,13 @@ class IncomingPermission(IncomingPart):
 
 
 class IncomingPulse(IncomingPart):
-    """A pulse of the graph."""
+    """A pulse of the graph, or an item of an inbox; `ackWithin` as of a message."""
 
     pulse_id: Id
     source: Text = ""
     reason: Text = ""
     next_action: Text = ""
+    ack_within: SecondsToAnswer = None
 
 
 IncomingPayload = IncomingMessage | IncomingTask | IncomingPermission | IncomingPulse

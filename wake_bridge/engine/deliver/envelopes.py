@@ -64,7 +64,7 @@ async def envelope_of(
         text: the digest as an agent would be shown it.
         now: the moment of writing.
         bodies: the message bodies that may leave, by message id.
-        to_host: it goes to a linked host, which is told in which time a message has to be answered.
+        to_host: it goes to a linked host, which is told in which time a message or an item has to be answered.
     """
     shown = sorted(events, key=lambda one: (one.epoch, one.log_id))[-MOST_EVENTS:]
     payloads = [await _payload(queries, one, bodies, to_host=to_host) for one in shown]
@@ -119,6 +119,7 @@ _TYPES: Mapping[type[Payload], str] = {
 
 
 async def _payload(queries: GraphQueries, event: WakeEvent, bodies: Mapping[str, str], *, to_host: bool) -> Payload:
+    ack_within = -(-event.ack_within // SECOND) or None if to_host else None
     match event.detail:
         case MessageDetail() as mail:
             read = message_from(mail.message_id, await queries.node(mail.message_id) or {})
@@ -132,7 +133,7 @@ async def _payload(queries: GraphQueries, event: WakeEvent, bodies: Mapping[str,
                 is_reply_to=message.in_reply_to if message else None,
                 is_broadcast=mail.broadcast,
                 body_text=bodies.get(mail.message_id),
-                ack_within=-(-event.ack_within // SECOND) or None if to_host else None,
+                ack_within=ack_within,
             )
         case TaskDetail() as task:
             return TaskStateChanged(
@@ -152,7 +153,13 @@ async def _payload(queries: GraphQueries, event: WakeEvent, bodies: Mapping[str,
             return HeartbeatPulse(pulse_id=seen.episode_id, source="presence", reason=said, next_action="")
         case ItemDetail() as item:
             said = harmless(item.text)
-            return HeartbeatPulse(pulse_id=event.id, source=f"inbox:{item.source}", reason=said, next_action="")
+            return HeartbeatPulse(
+                pulse_id=event.id,
+                source=f"inbox:{item.source}",
+                reason=said,
+                next_action="",
+                ack_within=ack_within,
+            )
         case PulseDetail() as pulse:
             return HeartbeatPulse(
                 pulse_id=pulse.pulse_id, source=pulse.source, reason=pulse.reason, next_action=pulse.next_action

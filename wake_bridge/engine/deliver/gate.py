@@ -437,7 +437,8 @@ class Gate:
             events,
             identity=delivery.identity,
             event_id=self._new_id() if self._new_id is not None else delivery.id,
-            subscription_id=events[0].subscription_id if receiver.host else receiver.subscription_id,
+            # what no subscription asked for, such as an item, is for the host where its agent lives
+            subscription_id=(receiver.host and events[0].subscription_id) or receiver.subscription_id,
             text=text,
             now=self._clock.wall(),
             bodies=await bodies_of(self._queries, events, allowed),

@@ -112,10 +112,10 @@ class AnswersElsewhere:
         yield from (one for one, _ in self._ledger.unacknowledged_by_person() if _is_there(one))
 
     def _there(self, delivery: Delivery) -> tuple[str, MailThere]:
-        """The host that was handed it, and what it was told there; no message where it told of none."""
-        details = (one.detail for one in self._ledger.events_of(delivery.id))
-        message = next((one.message_id for one in details if isinstance(one, MessageDetail)), "")
-        return host_of_delivery(delivery), MailThere(delivery.identity, message)
+        """The host that was handed it, and the message or the item that it was told there."""
+        events = self._ledger.events_of(delivery.id)
+        told = (one.detail.message_id if isinstance(one.detail, MessageDetail) else one.id for one in events)
+        return host_of_delivery(delivery), MailThere(delivery.identity, next(told, ""))
 
     async def _follow(self, host: str, found: Mapping[str, Delivery]) -> None:
         asked = [(found[one], mail) for one, (where, mail) in self._followed.items() if where == host]

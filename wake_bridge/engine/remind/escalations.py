@@ -11,7 +11,7 @@ from wake_bridge.domain.channels import SendOutcome, beside, by_default, told_of
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Outcome, Proof, was_called
 from wake_bridge.domain.errors import IllegalTransition, SourceError, StaleLease
 from wake_bridge.domain.escalation import Way, axes_of, escalation_messages, way_of
-from wake_bridge.domain.events import ItemDetail, MessageDetail, WakeEvent
+from wake_bridge.domain.events import ItemDetail, WakeEvent, answers_to
 from wake_bridge.domain.names import MINUTE, Identity, Instant
 from wake_bridge.domain.notices import ESCALATED, about_escalation
 from wake_bridge.domain.sessions import Session
@@ -143,4 +143,4 @@ class Escalations:
 
 def _answers_to(events: Sequence[WakeEvent]) -> str:
     """The link of the host that wants the answer; empty where this one does."""
-    return next((one.detail.answers_to for one in events if isinstance(one.detail, MessageDetail)), "")
+    return next((link for one in events if (link := answers_to(one.detail))), "")

@@ -22,7 +22,18 @@ from wake_bridge.domain.events import (
 from wake_bridge.domain.facts import pulse_from
 from wake_bridge.domain.matching import MatchContext, MatchingRules, match
 from wake_bridge.domain.messages import Unusable
-from wake_bridge.domain.names import TRIGGER_OF, Epoch, EventKind, Identity, Instant, LogId, Priority, parse_instant
+from wake_bridge.domain.names import (
+    SECOND,
+    TRIGGER_OF,
+    Epoch,
+    EventKind,
+    Identity,
+    Instant,
+    LogId,
+    Priority,
+    WakePolicy,
+    parse_instant,
+)
 from wake_bridge.domain.signed_wakes import NotHere, subject_key_of
 from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import Subscription
@@ -138,6 +149,9 @@ class SignedWakes:
             book.put(Subscription(wake.subscription_id, identity, TRIGGER_OF[told.kind]))
             asked = told if is_followed else replace(told, ack_within=None)
             for event in match(_fact(asked, sender, identity), book, moment):
+                if told.kind is EventKind.PULSE and event.policy is WakePolicy.IMMEDIATE:
+                    # only mail is matched with its time: an item brings its own
+                    event = replace(event, ack_within=(asked.ack_within or 0) * SECOND)  # noqa: PLW2901
                 events.setdefault(event.subject_key, event)
         return list(events.values())
 
@@ -147,7 +161,7 @@ def _fact(told: _Told, sender: str, identity: Identity) -> Fact:
     message, detail = None, told.detail
     if told.kind is EventKind.MESSAGE:
         message = Message(told.subject, "", identity, priority=told.priority, ack_within=told.ack_within)
-    if told.ack_within is not None and isinstance(detail, MessageDetail):
+    if told.ack_within is not None and isinstance(detail, MessageDetail | PulseDetail):
         detail = replace(detail, answers_to=sender)
     return Fact(
         log_id=_NO_ROW,
@@ -287,4 +301,4 @@ def _told_of_pulse(payload: IncomingPulse, identity: Identity, at: Instant) -> _
         # upstream writes what a pulse says into its id
         read = pulse_from(f"HEARTBEAT_PULSE:{identity}:{payload.pulse_id}")
         detail = detail if isinstance(read, Unusable) else read[1]
-    return _Told(EventKind.PULSE, payload.pulse_id, detail, at)
+    return _Told(EventKind.PULSE, payload.pulse_id, detail, at, ack_within=payload.ack_within)

@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -35,6 +36,9 @@ from wake_bridge.wiring import Parts
 
 Chore = Callable[[], Awaitable[None] | None]
 
+
+FREQUENT: Final = 30.0
+"""Seconds between two runs up to which a chore is no job of the scheduler's, which costs more than all of these together."""
 
 WATCHED_EVERY: Final = 2.0
 """Seconds between two looks at the wall clock; by less than half of it nobody sets one."""
@@ -71,10 +75,29 @@ STUCK_AFTER: Final = 30_000
 """Milliseconds without progress of the tail after which the watchdog is no longer fed."""
 
 
+@dataclass(slots=True)
+class _Frequent:
+    """A chore that the loop itself calls: `due` by the loop's time, `task` while it waits for something."""
+
+    name: str
+    chore: Chore
+    seconds: float
+    due: float = 0.0
+    task: asyncio.Task[None] | None = None
+
+    def is_due(self, now: float) -> bool:
+        """Whether it is to run now; it is planned anew then, from when it was due unless that was missed by a whole turn."""
+        if now < self.due:
+            return False
+        self.due = self.due + self.seconds if now - self.due < self.seconds else now + self.seconds
+        return self.task is None or self.task.done()
+
+
 class Housekeeping:
     """Runs chores at intervals on the running loop; a chore that raises is logged and runs again next time.
 
-    The scheduler plans by the wall clock. After that was set, all chores run at once, and are planned anew.
+    The scheduler plans by the wall clock. After that was set, all chores run at once, and are planned anew. What comes every
+    few seconds is planned here, all of it with one timer.
 
     Args:
         clock_was_set: called with the seconds by which the wall clock was set forward, or back.
@@ -83,7 +106,8 @@ class Housekeeping:
     def __init__(self, clock_was_set: Callable[[float], None] = lambda _: None) -> None:
         self._clock_was_set = clock_was_set
         self._ahead = 0.0
-        self._watch: asyncio.TimerHandle | None = None
+        self._frequent: list[_Frequent] = []
+        self._beat: asyncio.TimerHandle | None = None
         self._log = structlog.get_logger("housekeeping")
         # a laptop that slept must neither skip a chore nor make up for every missed one
         self._scheduler = AsyncIOScheduler(
@@ -93,6 +117,9 @@ class Housekeeping:
 
     def every(self, seconds: float, chore: Chore, name: str, *, at_once: bool = False) -> None:
         """Call `chore` every so many seconds, on the loop's own thread; with `at_once` for the first time at the start."""
+        if seconds <= FREQUENT and not at_once:
+            self._frequent.append(_Frequent(name, chore, seconds))
+            return
 
         async def run() -> None:
             # a plain function the scheduler would run on a thread that may not touch the ledger
@@ -108,27 +135,61 @@ class Housekeeping:
         """Begin; needs a running event loop."""
         self._scheduler.start()
         self._ahead = _ahead()
-        self._watch_clock()
+        self.every(WATCHED_EVERY, self._watch_clock, "wall clock")
+        now = asyncio.get_running_loop().time()
+        for one in self._frequent:
+            one.due = now + one.seconds
+        self._plan()
 
     def stop(self) -> None:
         """End, without waiting for anything."""
-        if self._watch is not None:
-            self._watch.cancel()
+        if self._beat is not None:
+            self._beat.cancel()
+        for one in self._frequent:
+            if one.task is not None:
+                one.task.cancel()
         if self._scheduler.running:
             self._scheduler.shutdown(wait=False)
 
+    def _plan(self) -> None:
+        if self._beat is not None:
+            self._beat.cancel()
+        self._beat = asyncio.get_running_loop().call_at(min(one.due for one in self._frequent), self._run_due)
+
+    def _run_due(self) -> None:
+        now = asyncio.get_running_loop().time()
+        due = [one for one in self._frequent if one.is_due(now)]
+        # planned first: on a full disk not even a failure can be logged
+        self._plan()
+        for one in due:
+            try:
+                done = one.chore()
+                one.task = None if done is None else asyncio.create_task(self._finish(one.name, done), name=one.name)
+            except Exception as error:  # noqa: BLE001 - one chore's failure must end neither it nor the others
+                self._failed(one.name, error)
+
+    async def _finish(self, name: str, done: Awaitable[None]) -> None:
+        try:
+            await done
+        except Exception as error:  # noqa: BLE001 - likewise
+            self._failed(name, error)
+
     def _watch_clock(self) -> None:
-        # planned first: on a full disk, what is called below raises
-        self._watch = asyncio.get_running_loop().call_later(WATCHED_EVERY, self._watch_clock)
         set_by, self._ahead = _ahead() - self._ahead, _ahead()
         if abs(set_by) > WATCHED_EVERY / 2:
             self._log.info("clock_set", seconds=round(set_by, 1))
+            for one in self._frequent:
+                one.due = 0.0
+            self._plan()
             for job in self._scheduler.get_jobs():
                 job.modify(next_run_time=datetime.now(UTC))
             self._clock_was_set(set_by)
 
     def _report(self, event: JobExecutionEvent) -> None:
-        self._log.error("chore_failed", chore=event.job_id, reason=str(event.exception))
+        self._failed(event.job_id, event.exception)
+
+    def _failed(self, name: str, error: BaseException) -> None:
+        self._log.error("chore_failed", chore=name, reason=str(error))
 
 
 def _ahead() -> float:

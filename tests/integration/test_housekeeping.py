@@ -12,6 +12,7 @@ import structlog
 
 from wake_bridge.daemon import chores as service
 from wake_bridge.daemon.chores import Chore, Housekeeping
+from wake_bridge.domain.names import to_beat
 from wake_bridge.testing import HUNG
 
 OFTEN = 0.05
@@ -65,6 +66,13 @@ def test_a_chore_that_raises_is_logged_and_comes_again() -> None:
         asyncio.run(_run(breaks, lambda: calls > 1))
     failed = [line for line in lines if line["event"] == "chore_failed"]
     assert (failed[0]["chore"], failed[0]["reason"]) == ("the chore", "a bug")
+
+
+def test_those_who_wait_to_a_beat_wait_for_the_same_moment() -> None:
+    """A quiet daemon costs what its loop is woken for, not what it does then."""
+    ends = {at + to_beat(2.0, at) for at in (10.0, 10.25, 11.75)}
+
+    assert ends == {12.0}
 
 
 def test_chores_that_were_missed_collapse_into_one() -> None:

@@ -25,7 +25,7 @@ from wake_bridge.daemon.process import ServiceNotifier
 from wake_bridge.domain.attention import needs_a_person
 from wake_bridge.domain.errors import SourceError, WakeBridgeError
 from wake_bridge.domain.guards import OtherDriver
-from wake_bridge.domain.names import DAY, EPOCH_START, SECOND, Instant
+from wake_bridge.domain.names import DAY, EPOCH_START, SECOND, Instant, to_beat
 from wake_bridge.domain.nudges import HEARTBEAT
 from wake_bridge.domain.signed_wakes import REMEMBERED
 from wake_bridge.ports.adapter import PersonGuide
@@ -138,7 +138,7 @@ class Housekeeping:
         self.every(WATCHED_EVERY, self._watch_clock, "wall clock")
         now = asyncio.get_running_loop().time()
         for one in self._frequent:
-            one.due = now + one.seconds
+            one.due = now + to_beat(one.seconds, now)
         self._plan()
 
     def stop(self) -> None:

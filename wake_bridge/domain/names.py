@@ -34,6 +34,11 @@ def duration_of(text: str) -> int | None:
     return None if found is None else int(found[1][: _MOST_DIGITS + 1]) * _UNITS[found[2]]
 
 
+def to_beat(seconds: float, at: float) -> float:
+    """Seconds from `at` to the next whole multiple of `seconds`: those who wait so are woken together, and that costs less."""
+    return seconds - at % seconds
+
+
 EPOCH_START: Final = Instant(0)
 """The instant that is before all others; stands for "at once" and "never yet"."""
 

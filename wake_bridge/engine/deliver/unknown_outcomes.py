@@ -12,7 +12,7 @@ import structlog
 from wake_bridge.domain.delivery import Delivery, Progress, Proof
 from wake_bridge.domain.errors import LedgerError, NotFound, SourceError
 from wake_bridge.domain.events import EventStatus, MessageDetail, WakeEvent
-from wake_bridge.domain.names import Instant
+from wake_bridge.domain.names import Instant, to_beat
 from wake_bridge.domain.reasons import SEEN_LATE
 from wake_bridge.domain.routing import Route
 from wake_bridge.domain.signed_wakes import is_signed
@@ -168,7 +168,7 @@ class UnknownOutcomes:
                 await self.look()
             except LedgerError as away:
                 self._log.warning("ledger_away", reason=str(away), hint=away.hint)
-            await asyncio.sleep(LOOK_EVERY)
+            await asyncio.sleep(to_beat(LOOK_EVERY, asyncio.get_running_loop().time()))
 
     async def look(self) -> None:
         """One round. Raises `LedgerError`."""

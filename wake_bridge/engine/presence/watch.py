@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from wake_bridge.domain.attention import standing_of
 from wake_bridge.domain.delivery import HoldReason
-from wake_bridge.domain.names import EPOCH_START, Identity, Instant
+from wake_bridge.domain.names import EPOCH_START, Identity, Instant, to_beat
 from wake_bridge.domain.presence import (
     SAMPLES_APART,
     Evidence,
@@ -354,7 +354,7 @@ class Watch:
         now = self._clock.now()
         if now < self._quick_until or self._schedule.has_newcomers:
             return QUICK_ROUND
-        return LIVELY_ROUND if now < self._lively_until else ROUND
+        return LIVELY_ROUND if now < self._lively_until else to_beat(ROUND, asyncio.get_running_loop().time())
 
     async def _patiently(self, *work: Coroutine[None, None, None]) -> None:
         """Have it done, and wait for it, but not for what hangs. Raises what was raised in it, or in what was left."""

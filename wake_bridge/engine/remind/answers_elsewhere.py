@@ -13,7 +13,7 @@ from wake_bridge.domain.delivery import Delivery, DeliveryState, Step
 from wake_bridge.domain.errors import IllegalTransition, LateAnswer, LedgerError, StaleLease
 from wake_bridge.domain.events import MessageDetail
 from wake_bridge.domain.hosts import AnswerState, AnswerThere, MailThere, host_of_delivery
-from wake_bridge.domain.names import DAY, MINUTE, SECOND, Instant
+from wake_bridge.domain.names import DAY, MINUTE, SECOND, Instant, to_beat
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.hosts import HostAnswers, NotSentThere, UnansweredThere
 from wake_bridge.ports.ledger import Ledger
@@ -63,7 +63,7 @@ class AnswersElsewhere:
             # a ledger that cannot be written is told of by the chores; what was not written down is asked for again
             with suppress(LedgerError):
                 await self.look()
-            await asyncio.sleep(ASKED_EVERY)
+            await asyncio.sleep(to_beat(ASKED_EVERY, asyncio.get_running_loop().time()))
 
     async def look(self) -> None:
         """Ask each host once, and tell it what it does not know. Raises `LedgerError`."""

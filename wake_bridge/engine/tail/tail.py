@@ -17,7 +17,7 @@ from wake_bridge.domain.errors import LedgerError, LedgerUnwritable, SourceError
 from wake_bridge.domain.events import EventStatus, Fact, WakeEvent
 from wake_bridge.domain.facts import older_than_their_rows
 from wake_bridge.domain.matching import MatchingRules
-from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
+from wake_bridge.domain.names import Epoch, Identity, Instant, LogId, to_beat
 from wake_bridge.domain.nudges import Driver, drivers
 from wake_bridge.domain.signed_wakes import subscription_for
 from wake_bridge.domain.subscriptions import Subscription
@@ -69,7 +69,9 @@ class PollTimer:
 
     async def next_poll(self) -> None:
         """Wait until the next look is due."""
-        pause = self._upcoming.pop(0) if self._upcoming else self._poll_interval
+        pause = (
+            self._upcoming.pop(0) if self._upcoming else to_beat(self._poll_interval, asyncio.get_running_loop().time())
+        )
         if await self._is_hinted_within(pause):
             self._upcoming = list(self._signal.looks_again)
             await asyncio.sleep(DEBOUNCE)

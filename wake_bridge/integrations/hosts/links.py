@@ -17,7 +17,7 @@ import structlog
 from wake_bridge.config.hosts import HostsFile, LinkedHost, agents_of_hosts, note_agents_of_hosts
 from wake_bridge.domain.attention import EpisodeElsewhere
 from wake_bridge.domain.hosts import AnswerState, AnswerThere, HostDirectory, LinkState, MailThere, wait_before_try
-from wake_bridge.domain.names import EPOCH_START, Identity, parse_instant
+from wake_bridge.domain.names import EPOCH_START, Identity, parse_instant, to_beat
 from wake_bridge.domain.signed_wakes import signature_of
 from wake_bridge.integrations.hosts.connection import HostConnection, LinkBroken
 from wake_bridge.ports.hosts import HostReply, NotSentThere, UnansweredThere
@@ -262,7 +262,7 @@ class Links:
                 self._looks.clear()
                 await self._look()
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(LOOKED_EVERY):
+                    async with asyncio.timeout(to_beat(LOOKED_EVERY, asyncio.get_running_loop().time())):
                         await self._looks.wait()
         finally:
             await self._end(list(self._tasks))

@@ -66,6 +66,7 @@ SOMETHING_TO_DO = {
     "notify @agent --source build x": SLOW
     | MODELS
     | {"wake_bridge.wiring", "wake_bridge.schemas", "wake_bridge.engine.deliver"},
+    "next": SLOW | MODELS | {"wake_bridge.wiring", "wake_bridge.integrations"},
     "channels list": SLOW | MODELS | {"wake_bridge.wiring", "wake_bridge.integrations"},
     "reminders list": (SLOW - {"logging"}) | MODELS | {"wake_bridge.wiring", "wake_bridge.integrations"},
     "panes": {"apscheduler", "libtmux", "rich", "structlog", "watchfiles", "wake_bridge.wiring"},

@@ -26,17 +26,12 @@ def next_agent(run: CommandContext, back: bool, client: str) -> None:
     It moves the tmux client that you call it from. Outside tmux it prints the command that attaches there. With `--json` it lists
     the agents and moves nothing.
     """
-    import asyncio
-
-    from wake_bridge.domain.attention import next_ones
-    from wake_bridge.integrations.adapters import make_adapters
-    from wake_bridge.ports.adapter import PersonGuide
     from wake_bridge.storage.ledger import LedgerStore
-    from wake_bridge.system.clock import SteadyClock
 
     with closing(LedgerStore.open(run.settings.state_dir, read_only=True)) as ledger:
         episodes = ledger.open_episodes()
     if run.console.as_json:
+        from wake_bridge.domain.attention import next_ones
         from wake_bridge.records import episode_record
 
         for one in next_ones(episodes, ""):
@@ -44,13 +39,25 @@ def next_agent(run: CommandContext, back: bool, client: str) -> None:
         for needing in _elsewhere(run):
             run.console.line(_record_elsewhere(needing))
         return
-    guides = [
-        one for one in make_adapters(run.settings, SteadyClock()).adapters.values() if isinstance(one, PersonGuide)
-    ]
-    told = asyncio.run(_go_back(guides, client) if back else _go(guides, episodes, client))
+    # where nobody needs anyone here, nothing leads anywhere, and what could is not worth its import
+    told = _taken(run, episodes, client, back=back) if episodes or back else ""
     if client:
         return
     run.console.say("\n".join(filter(None, [told, *(() if back else _words_elsewhere(run))])) or "no agent needs you")
+
+
+def _taken(run: CommandContext, episodes: Sequence[Episode], client: str, *, back: bool) -> str:
+    """Take the person to the first, or back; answers what there is to say."""
+    import asyncio
+
+    from wake_bridge.integrations.adapters import make_adapters
+    from wake_bridge.ports.adapter import PersonGuide
+    from wake_bridge.system.clock import SteadyClock
+
+    guides = [
+        one for one in make_adapters(run.settings, SteadyClock()).adapters.values() if isinstance(one, PersonGuide)
+    ]
+    return asyncio.run(_go_back(guides, client) if back else _go(guides, episodes, client))
 
 
 def _elsewhere(run: CommandContext) -> Sequence[Mapping[str, Any]]:

@@ -20,6 +20,7 @@ from wake_bridge.domain.presence import Presence
 from wake_bridge.domain.reasons import held_because
 from wake_bridge.domain.receivers import PUSH
 from wake_bridge.domain.routing import Route, hold_because_of
+from wake_bridge.domain.usage_limits import clock_time
 from wake_bridge.integrations.agent_files import has_mcp_server, read_files_record
 from wake_bridge.integrations.agent_files.hook_settings import PURPOSES
 from wake_bridge.integrations.channels import ChannelSenders
@@ -257,4 +258,5 @@ def _budget(view: Inspection, settings: Settings, identity: Identity, key: str) 
     if spent is None:
         return well(check, f"{len(here)} wakes since yesterday")
     why, frees_at = spent
-    return ill(check, f"spent: {why}, until {time_or_none(frees_at)}", f"`wake-bridge resume {identity}` lifts it")
+    until = clock_time(frees_at, now, view.clock.wall(), view.clock.local())
+    return ill(check, f"spent: {why}, until {until}", f"`wake-bridge resume {identity}` lifts it")

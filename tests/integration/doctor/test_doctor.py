@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import socket
 import sqlite3
@@ -619,6 +620,13 @@ def test_a_check_fails_on_a_set_up_that_breaks_it(setup: Setup, row: Broken) -> 
     found = by_name(setup.examined())[row.check]
 
     assert (found.ok, row.detail in found.detail, row.hint in found.hint) == (row.ok, True, True), found
+
+
+def test_a_spent_budget_ends_by_the_clock_of_this_machine(setup: Setup) -> None:
+    """As `send` says it."""
+    a_budget_that_is_spent(setup)
+
+    assert re.search(r", until \d\d:\d\d( tomorrow)?$", by_name(setup.examined())["budget @a"].detail)
 
 
 def test_every_check_passes_on_a_sound_set_up(setup: Setup) -> None:

@@ -328,7 +328,7 @@ class Watch:
             self._stirred.clear()
             await self.round()
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._pause()):
+                async with asyncio.timeout(to_beat(self._pause(), asyncio.get_running_loop().time())):
                     await self._stirred.wait()
 
     async def round(self) -> None:
@@ -354,7 +354,7 @@ class Watch:
         now = self._clock.now()
         if now < self._quick_until or self._schedule.has_newcomers:
             return QUICK_ROUND
-        return LIVELY_ROUND if now < self._lively_until else to_beat(ROUND, asyncio.get_running_loop().time())
+        return LIVELY_ROUND if now < self._lively_until else ROUND
 
     async def _patiently(self, *work: Coroutine[None, None, None]) -> None:
         """Have it done, and wait for it, but not for what hangs. Raises what was raised in it, or in what was left."""

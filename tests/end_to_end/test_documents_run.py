@@ -46,6 +46,7 @@ STORY = (
 OF_THEIR_OWN = {
     "docs/first-day.md": "test_first_day.py",
     "docs/from-neo.md": "test_from_neo.py",
+    "docs/many-hosts.md": "test_many_hosts_page.py",
 }
 """Pages that need another machine, and the test that runs them."""
 
@@ -99,7 +100,6 @@ TRIED_ELSEWHERE = {
     "wake-bridge setup\n   $ wake-bridge run": "on another machine; test_first_day.py does it",
     "wake-bridge hosts add ": "it leads to another machine; test_hosts.py does it",
     "wake-bridge hosts list": "of several machines; test_leases.py does it",
-    "wake-bridge init --graph postgresql://": "it asks a PostgreSQL server; test_postgres.py does it",
 }
 """Commands that are shown with what they ask, and the test that runs them."""
 

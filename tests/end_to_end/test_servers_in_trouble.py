@@ -156,7 +156,7 @@ def test_a_server_that_stands_still(stack: ExitStack, place: Path, house_on: Cal
     assert len(house.daemon.entries("epoch_began")) == 1
 
 
-@pytest.mark.timeout(HUNG + OPEN_FOR)
+@pytest.mark.timeout(10 * HUNG + OPEN_FOR)
 def test_a_transaction_that_stays_open_elsewhere(
     stack: ExitStack, place: Path, house_on: Callable[[str], House]
 ) -> None:

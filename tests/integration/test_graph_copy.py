@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -15,18 +16,29 @@ from click.testing import CliRunner, Result
 from tests.postgres import NOW, PostgresServer
 from tests.postgres_graph import PostgresEye
 from wake_bridge.cli.app import cli
+from wake_bridge.domain.delivery import Outcome, Proof
 from wake_bridge.domain.graph_places import GraphUrl
-from wake_bridge.domain.names import BROADCAST, Trigger
+from wake_bridge.domain.names import BROADCAST, Identity, Trigger
 from wake_bridge.storage.graph.graph_file import GraphWriter
 from wake_bridge.storage.graph.mailbox import Draft, move_task, send
 from wake_bridge.storage.graph.nodes import Wish, put_identity, subscribe
 from wake_bridge.storage.graph.opened import open_graph_to_write
 from wake_bridge.storage.graph.postgres.change_log import PostgresGraph
+from wake_bridge.storage.graph.postgres.leases import PostgresLeases
 from wake_bridge.storage.graph.schema import create_embedded_graph
+from wake_bridge.testing.ledger_samples import (
+    START,
+    counted_ids,
+    fresh_ledger,
+    lock_with_its_events,
+    open_delivery,
+    sample_event,
+)
 from wake_bridge.testing.memory_core import GraphEye
 from wake_bridge.testing.tail_rig import TailRig
 
 pytestmark = pytest.mark.anyio
+BOB = Identity("@bob")
 TABLES = {"Nodes": "rowid", "Edges": "rowid", "GraphLog": "log_id"}
 
 
@@ -51,15 +63,19 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def empty(postgres: PostgresServer) -> Iterator[str]:
-    """A database with nothing in it."""
+def empty(postgres: PostgresServer, postgres_url: str) -> Iterator[str]:  # noqa: ARG001 - whose making made the roles
+    """A database with nothing in it, for its owner, who is no superuser."""
     url = postgres.database(is_empty=True)
-    yield url
+    name = url.partition("?")[0].rpartition("/")[2]
+    with postgres.connected() as admin:
+        admin.execute(f"CREATE ROLE {name} LOGIN IN ROLE wake_bridge_daemon".encode())
+        admin.execute(f"ALTER DATABASE {name} OWNER TO {name}".encode())
+    yield postgres.at(name, name)
     postgres.drop(url)
 
 
-def copy(source: object, target: object) -> Result:
-    return CliRunner(env={"HOME": "/nowhere"}).invoke(cli, ["graph", "copy", str(source), str(target), "--json"])
+def copy(source: object, target: object, home: Path = Path("/nowhere")) -> Result:
+    return CliRunner(env={"HOME": str(home)}).invoke(cli, ["graph", "copy", str(source), str(target), "--json"])
 
 
 def all_of(eye: GraphEye) -> dict[str, list[object]]:
@@ -126,6 +142,25 @@ def test_rows_that_cannot_be_moved_are_named_and_nothing_is_changed(file: Path, 
     assert copy(file, postgres_url).exit_code == 1
     with psycopg.connect(postgres_url) as connection:
         assert connection.execute("SELECT id FROM wake_bridge.nodes").fetchall() == [(BROADCAST,)]
+
+
+def test_what_was_told_is_known_to_every_host_of_the_new_place(file: Path, postgres_url: str, tmp_path: Path) -> None:
+    """The ledger of this host alone knew of it: one that comes later would look back and tell it anew."""
+    with GraphWriter(file) as graph:
+        told, untold = (send(graph, Draft("@ada", "@bob", subject), NOW) for subject in ("told", "untold"))
+    with fresh_ledger(tmp_path / ".local/state/wake-bridge") as ledger:
+        ids = counted_ids()
+        ended, waiting = (
+            replace(sample_event(nth, identity=BOB), subject_key=key) for nth, key in ((1, told), (2, untold))
+        )
+        delivery = ledger.dispatch(open_delivery(ledger, ended, new_id=ids), START)
+        ledger.settle(lock_with_its_events(ledger, delivery, START), Outcome.SUBMITTED, Proof.SUBMITTED, {}, START)
+        open_delivery(ledger, waiting, new_id=ids)
+
+    assert copy(file, postgres_url, tmp_path).exit_code == 0
+
+    with closing(PostgresLeases(GraphUrl(postgres_url), "later", "its state", "0.3.0")) as later:
+        assert set(later.told(BOB, [told, untold])) == {told}
 
 
 async def test_a_daemon_goes_on_from_where_it_stood(file: Path, postgres_url: str, tmp_path: Path) -> None:

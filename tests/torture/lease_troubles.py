@@ -197,8 +197,10 @@ def _judge_cut_off(fleet: Fleet, host: Host) -> None:
         fleet.broken.append(f"nobody took over from {host.name}: {fleet.standing()}")
     if not comes_true(lambda: host.last_word() == "graph_away", HUNG):
         fleet.broken.append(f"{host.name} was cut off and did not say so: {host.daemon.log()[-2000:]}")
-    statement = "SELECT hold_reason, count(*) FROM delivery WHERE state = 'DISPATCHED' GROUP BY hold_reason"
-    fleet.held.update({str(reason): count for reason, count in host.ledger(statement)})
+    statement = "SELECT hold_reason FROM delivery WHERE state = 'DISPATCHED'"
+    if not comes_true(lambda: (None,) not in host.ledger(statement), HUNG):
+        fleet.broken.append(f"{host.name} was cut off, and does not say why it waits: {fleet.standing()}")
+    fleet.held.update(str(reason) for (reason,) in host.ledger(statement))
 
 
 def end_backends(fleet: Fleet, host: Host, chance: random.Random) -> None:

@@ -138,6 +138,7 @@ def graph_copy(run: CommandContext, source: str, target: str) -> None:
     ids are kept, so a daemon goes on from where it stood. Stop the daemons first; then name TO in the configuration.
     """
     from wake_bridge.control.graph_lock import daemon_of
+    from wake_bridge.offline.mail import take_along_what_was_told
     from wake_bridge.storage.graph.copying import copy_graph
 
     places = _chosen_place(source, "FROM"), _chosen_place(target, "TO")
@@ -150,6 +151,7 @@ def graph_copy(run: CommandContext, source: str, target: str) -> None:
                     hint="stop it first: what it writes would be lost",
                 )
     copied = copy_graph(*places, timestamp_now())
+    take_along_what_was_told(run, places[1])
     key = "graph.url" if isinstance(places[1], GraphUrl) else "graph.path"
     run.console.object(
         {"from": str(places[0]), "to": str(places[1]), **copied._asdict()},

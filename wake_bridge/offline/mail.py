@@ -28,14 +28,15 @@ from wake_bridge.offline.workplace import Workplace
 from wake_bridge.storage.graph import mailbox
 from wake_bridge.storage.graph.access import Graph, Node, WritableGraph
 from wake_bridge.storage.graph.mailbox import Draft, Mail, TaskMove, UnreadableMail
-from wake_bridge.storage.graph.nodes import find_identity, require_identity
-from wake_bridge.storage.graph.opened import open_host_desk
+from wake_bridge.storage.graph.nodes import IDENTITY_LABEL, find_identity, require_identity
+from wake_bridge.storage.graph.opened import open_graph, open_host_desk
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.clock import timestamp_now
 
 if TYPE_CHECKING:
     from wake_bridge.domain.delivery import Delivery, Hold
     from wake_bridge.domain.events import WakeEvent
+    from wake_bridge.domain.graph_places import GraphPlace
     from wake_bridge.storage.graph.forecast import Forecast
 
 FLOORS: Final = {
@@ -176,6 +177,30 @@ def _tell_other_hosts(work: Workplace, identity: Identity, message_ids: Sequence
             with closing(desk):
                 own = HostsFile(work.settings.state_dir).known().own
                 desk.note_shown(identity, message_ids, own or socket.gethostname())
+
+
+def take_along_what_was_told(work: Workplace, target: GraphPlace) -> None:
+    """The graph has been copied there: no other host tells anew what this one has told of the mail that is unread.
+
+    Raises:
+        SourceError: the copy cannot be used.
+    """
+    from wake_bridge.config.hosts import HostsFile
+
+    desk = open_host_desk(target)
+    if desk is None:
+        return
+    state = work.configured.state_dir
+    own = HostsFile(state).known().own or socket.gethostname()
+    with closing(desk), open_graph(target) as graph:
+        try:
+            with closing(LedgerStore.open(state, read_only=True)) as ledger:
+                for node in graph.nodes(IDENTITY_LABEL):
+                    unread = [one.message.id for one in mailbox.mailbox_of(graph, node.id) if isinstance(one, Mail)]
+                    if told := ledger.told(Identity(node.id), unread):
+                        desk.note_shown(Identity(node.id), sorted(told), own)
+        except LedgerError as why:
+            work.warn(f"note: another host may announce again what was told, because the ledger cannot be read: {why}")
 
 
 def unread_count(graph: Graph, identity: str) -> int:

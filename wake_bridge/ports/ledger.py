@@ -248,6 +248,9 @@ class EventStore(Protocol):
     def announced(self, identity: Identity, subject_keys: Sequence[str]) -> set[str]:
         """Which of them it was shown."""
 
+    def told(self, identity: Identity, subject_keys: Sequence[str]) -> set[str]:
+        """Which of them it was shown, or told by a wake, as far as is kept."""
+
     def window_hits(self) -> Mapping[str, int]:
         """For each subscription how many of its events joined a wake that another event had begun, as far as is kept."""
 

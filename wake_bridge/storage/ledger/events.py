@@ -262,6 +262,15 @@ class EventRecord(LedgerPart):
         )
         return {row["subject_key"] for row in found}
 
+    def told(self, identity: Identity, subject_keys: Sequence[str]) -> set[str]:
+        """See `Ledger.told`."""
+        found = self._db.rows(
+            "SELECT subject_key FROM json_each(?) AS asked JOIN wake_event ON subject_key = asked.value"
+            " WHERE identity = ? AND status = 'announced'",
+            (to_json(list(subject_keys)), identity),
+        )
+        return {row["subject_key"] for row in found} | self.announced(identity, subject_keys)
+
     def window_hits(self) -> Mapping[str, int]:
         """See `Ledger.window_hits`."""
         hits: Counter[str] = Counter()

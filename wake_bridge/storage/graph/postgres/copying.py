@@ -13,6 +13,7 @@ from wake_bridge.storage.graph.postgres.connection import PostgresConnection
 Row = tuple[Any, ...]
 
 _JSON: Final = frozenset({"data", "event_payload"})
+_TABLES: Final = ("edges", "nodes", "graphlog")
 
 
 class PostgresSide:
@@ -44,8 +45,10 @@ class PostgresSide:
 
     def ready(self) -> None:
         """See `Side.ready`."""
-        for table in ("edges", "nodes", "graphlog"):
+        for table in _TABLES:
             self._base.run(f"DELETE FROM wake_bridge.{table}")
+            # COPY refuses a table whose policies bind its owner, who may be no superuser
+            self._base.run(f"ALTER TABLE wake_bridge.{table} NO FORCE ROW LEVEL SECURITY")
         for table in ("edges", "nodes"):
             self._base.run(f"ALTER TABLE wake_bridge.{table} DISABLE TRIGGER USER")
         self._base.run("DELETE FROM wake_bridge.graphlog")
@@ -58,6 +61,8 @@ class PostgresSide:
         """See `Side.done`; the rows of the log count as read by whoever has no cursor in them."""
         for table in ("edges", "nodes"):
             self._base.run(f"ALTER TABLE wake_bridge.{table} ENABLE TRIGGER USER")
+        for table in _TABLES:
+            self._base.run(f"ALTER TABLE wake_bridge.{table} FORCE ROW LEVEL SECURITY")
         self._base.rows("SELECT setval('wake_bridge.graphlog_ids', greatest(%s, 1), %s)", (highest, highest > 0))
         self._base.run(
             "UPDATE wake_bridge.graph SET life = gen_random_uuid(), pruned_upto = coalesce("

@@ -41,7 +41,7 @@ LONGEST: Final = 3600
 """Seconds for one version, from its installation on: four minutes on a quiet machine, and twenty on a busy one."""
 
 NOTHING_MOVED, SOMETHING_MOVED, COULD_NOT_RUN = 0, 1, 2
-_SAYS_WHY: Final = re.compile(r"[\w.]*(?:Error|Exception|Exit)\b")
+_SAYS_WHY: Final = re.compile(r"[\w.]*(?:Error|Exception|Exit|Failed|Expired)\b")
 _COMMAND: Final = (sys.executable, "-m", "wake_bridge")
 
 

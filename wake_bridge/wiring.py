@@ -24,6 +24,7 @@ from wake_bridge.engine.deliver.delivery_loop import Deliverer
 from wake_bridge.engine.deliver.failed_turns import FailedTurns
 from wake_bridge.engine.deliver.gate import Gate
 from wake_bridge.engine.deliver.leases import Leases, SoleDriver
+from wake_bridge.engine.deliver.other_hosts import OtherHosts
 from wake_bridge.engine.deliver.pushes import Pushes
 from wake_bridge.engine.deliver.switches import SwitchReader
 from wake_bridge.engine.deliver.unknown_outcomes import UnknownOutcomes
@@ -242,7 +243,15 @@ def wire(
         seen=lambda identity: episodes.look_at(identity, clock.now()),
         leases=leases,
     )
-    deliverer = Deliverer(ledger, gate, current, clock, new_ulid, lambda who: bool(routes.receivers_of(who)))
+    deliverer = Deliverer(
+        ledger,
+        gate,
+        current,
+        clock,
+        new_ulid,
+        lambda who: bool(routes.receivers_of(who)),
+        OtherHosts(ledger, leases, clock, other_driver, lambda: tail.identities),
+    )
     gate.parts_with = deliverer.part
     acknowledge = Acknowledge(
         ledger,
@@ -398,6 +407,7 @@ def leases_of(
         seen=lambda: watch().agents_here(),
         waiting=lambda: deliverer().waiting(),
         changed=lambda identity: deliverer().look_at(identity),
+        told=lambda told: deliverer().end_told(told),
     )
 
 

@@ -184,6 +184,7 @@ def _keep(meter: Meter, url: str, hosts: int) -> Spent:
             seen=lambda: mine,
             waiting=set,
             changed=lambda _: None,
+            told=lambda _: None,
         )
 
     async def story() -> None:

@@ -18,6 +18,7 @@ import psutil
 import psycopg
 import pytest
 
+from tests.benchmarks.desk_adapter import HERE, DeskAdapter, desk_program
 from tests.benchmarks.figures import MEGABYTE, Figures, quantile_of
 from tests.benchmarks.office import LIMITS
 from tests.postgres import PostgresServer
@@ -36,13 +37,21 @@ pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(1800)]
 HOSTS: Final = 8
 IDENTITIES: Final = 10_000
 POSTED: Final = 25
-"""One of so many has a receiver, which any host may serve; the agents of the others run nowhere, and are waited for."""
+"""One of so many has a receiver, which any host may serve; each of the others has an agent on one of the hosts."""
+
+WRITTEN_TO: Final = 500
+"""Identities to which mail goes, in turn, and on all hosts alike: the default window gathers it for 30 s."""
 
 RATES: Final = (25, 50, 100, 200, 400)
 """Messages a second."""
 
-STRETCH: Final = 12.0
+STRETCH: Final = 45.0
+"""Seconds of each rate: longer than a window, so that wakes go on as mail comes."""
+
 SETTLES: Final = 10.0
+APART: Final = 19
+"""Between two identities that are written to; it has nothing in common with the number of hosts."""
+
 LOOKED_FOR: Final = 8
 """Stretches of that length in which all places are looked for the first time: ten in each round."""
 
@@ -62,13 +71,15 @@ class Fleet:
     url: str
     hosts: list[tuple[Sandbox, DaemonProcess]]
     writer: psycopg.Connection[Any]
+    server: PostgresServer
     sent: dict[str, float] = field(default_factory=dict)
     _number: int = 0
 
     def send(self) -> str:
         """One message, to another identity each time, as a program of its own writes it."""
         self._number += 7919
-        to, message = f"@r{self._number % IDENTITIES}", f"MESSAGE:{new_ulid()}"
+        to = f"@r{self._number % WRITTEN_TO * APART % IDENTITIES}"
+        message = f"MESSAGE:{new_ulid()}"
         properties = {"subject": "Review", "from": "@writer", "to": to, "sentAt": timestamp_now()}
         node = {"id": message, "label": "MESSAGE", "properties": properties}
         with self.writer.transaction():
@@ -91,18 +102,28 @@ class Fleet:
             lags += [found[one] / 1000 - self.sent[one] if one in found else STRETCH + PATIENCE for one in messages]
         return lags
 
-    def used(self) -> float:
-        """Seconds of processor time of all daemons so far."""
-        return sum(sum(psutil.Process(daemon.pid).cpu_times()[:4]) for _, daemon in self.hosts)
+    def used(self) -> tuple[float, float, float]:
+        """Seconds of processor time of all daemons so far, of the database server, and of who writes."""
+        daemons = sum(_seconds(psutil.Process(daemon.pid)) for _, daemon in self.hosts)
+        server = self.server.postmaster if self.server.data else None
+        of_server = sum(map(_seconds, (server, *server.children(recursive=True)))) if server else 0.0
+        return daemons, of_server, sum(psutil.Process().cpu_times()[:2])
 
     def settled(self) -> float:
         """Wait until all have looked for every identity's place once; answers what they then use, in percent of a core."""
         seen = [float("inf")]
         while len(seen) < LOOKED_FOR or seen[-1] < 0.8 * seen[-2]:
-            before = self.used()
+            before = self.used()[0]
             time.sleep(SETTLES)
-            seen.append(100 * (self.used() - before) / SETTLES)
+            seen.append(100 * (self.used()[0] - before) / SETTLES)
         return seen[-1]
+
+
+def _seconds(process: psutil.Process) -> float:
+    """Of processor time; none of one that has ended meanwhile."""
+    with contextlib.suppress(psutil.Error):
+        return float(sum(process.cpu_times()[:4]))
+    return 0.0
 
 
 @pytest.fixture
@@ -122,13 +143,13 @@ def fleet(
                     metadata = {"url": live.url, "signingKey": "whsec_a2V5", "coalesceWindow": 0}
                     core.subscribe(f"@r{number}", harnessTarget="a2a-webhook", harnessTargetMetadata=metadata)
                 else:
-                    place = {"adapter": "tmux", "tmuxSession": f"s{number}"}
-                    core.subscribe(f"@r{number}", harnessTargetMetadata=place)
+                    core.subscribe(f"@r{number}", harnessTargetMetadata={"adapter": DeskAdapter.name})
             core.sql("COMMIT")
             core.sql("ANALYZE")
         near = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="wbh")))
         head, _, there = url.partition("?host=")
         hosts = []
+        desks = desk_program(tmp_path / "desks")
         for number in range(HOSTS):
             # on one machine a second daemon for the same URL would be refused
             (near / f"{number}").mkdir()
@@ -136,12 +157,12 @@ def fleet(
             sandbox = Sandbox(tmp_path / f"host{number}", f"wbh-none-{number}", program)
             sandbox.configure(f'graph.url = "{head}?host={near}/{number}"\ngraph.serve = ["a2a-webhook"]\n{SETTINGS}')
             stack.callback(sandbox.close)
-            hosts.append((sandbox, sandbox.daemon_under_way()))
+            hosts.append((sandbox, sandbox.daemon_under_way(environment={**desks, HERE: f"{number}/{HOSTS}"})))
         for _, daemon in hosts:
             daemon.waits_until_tailing(timeout=120)
             assert daemon.process.poll() is None, daemon.log()
         writer = stack.enter_context(psycopg.connect(url, autocommit=True))
-        yield Fleet(url, hosts, writer), live
+        yield Fleet(url, hosts, writer, postgres), live
     shutil.rmtree(near, ignore_errors=True)
     postgres.drop(url)
 
@@ -155,17 +176,19 @@ def test_eight_hosts_on_one_graph(fleet: tuple[Fleet, WebhookReceiver], figures:
         posts, used, began = len(live.received()), hosts.used(), time.monotonic()
         messages: list[str] = []
         while (passed := time.monotonic() - began) < STRETCH:
-            while len(messages) < passed * rate:
+            while len(messages) < passed * rate and time.monotonic() - began < STRETCH:
                 messages.append(hosts.send())
             hint(base)
             time.sleep(0.005)
-        used = (hosts.used() - used) / len(messages) / HOSTS
+        spent = [after - before for before, after in zip(used, hosts.used(), strict=True)]
         time.sleep(PATIENCE)
         lags = hosts.lags(messages)
         figures.add(f"{rate} messages/s: host lag", lags, "s", quantile=0.99)
         figures.add("  sent", [len(messages) / passed], "/s")
         figures.add("  of these posted to receivers", [(len(live.received()) - posts) / passed], "/s")
-        figures.add("  CPU of a daemon for each message", [1000 * used], "ms")
+        for whose, seconds in zip(("all daemons", "the database server", "the writer"), spent, strict=True):
+            figures.add(f"  CPU of {whose}", [100 * seconds / passed], "% core")
+        figures.add("  CPU of a daemon for each message", [1000 * spent[0] / len(messages) / HOSTS], "ms")
         if quantile_of(lags, 0.99) > LAG:
             break
         highest = len(messages) / passed

@@ -20,7 +20,7 @@ from wake_bridge.domain.presence import Evidence, Observation, PresenceState
 from wake_bridge.domain.receivers import RECEIVER_TARGETS, Receiver, ReceiverAnswer
 from wake_bridge.domain.routing import Address, Capabilities
 from wake_bridge.domain.subscriptions import Subscription
-from wake_bridge.engine.deliver.gate import Gate
+from wake_bridge.engine.deliver.gate import LOOKS_APART, Gate
 from wake_bridge.engine.deliver.leases import SoleDriver
 from wake_bridge.engine.graph_queries import GraphQueries
 from wake_bridge.engine.presence.watch import Watch
@@ -440,6 +440,18 @@ def test_identities_that_share_a_pane_share_its_storm_guard(rig: Rig) -> None:
     assert third.hold is not None
     assert third.hold.reason is HoldReason.STORM
     assert len(rig.agent.received) == 2
+
+
+def test_the_more_wakes_are_held_the_less_often_each_is_looked_at(rig: Rig) -> None:
+    """What changes at a place is told by the watch; thousands of looks at what has not changed would take all the time."""
+    count, seconds = 120, LOOKS_APART / 1000
+    before = rig.current.settings.relook_min_ms / 1000
+    for number in range(count):
+        rig.core.identity(f"@nobody{number}")
+        held = rig.takes(rig.arrives(f"@nobody{number}")).hold
+        assert held is not None
+        wait = (held.next_look_at - rig.clock.now()) / 1000
+        assert max(before, number * seconds) - 1 < wait <= max(before, (number + 1) * seconds)
 
 
 def test_a_dry_run_types_nothing_and_goes_on_with_nothing(rig: Rig) -> None:

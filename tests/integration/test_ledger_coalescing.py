@@ -141,6 +141,19 @@ def test_due_deliveries_come_oldest_first(ledger: LedgerStore, new_id: NewId) ->
     assert [one.identity for one in ledger.due(later(60_000))] == ["@a", "@b", "@c"]
 
 
+def test_what_is_due_of_who_is_busy_is_not_read_unless_its_text_may_stand_somewhere(
+    ledger: LedgerStore, new_id: NewId
+) -> None:
+    """Thousands may be due, and those that are under way are known."""
+    other = Identity("@other")
+    mine, theirs = (
+        open_delivery(ledger, sample_event(row, who), new_id=new_id) for row, who in ((1, AGENT), (2, other))
+    )
+    assert [one.id for one in ledger.due(later(30_000), [AGENT])] == [theirs.id]
+    lock_with_its_events(ledger, ledger.dispatch(mine, later(30_000)), later(30_000))
+    assert [one.id for one in ledger.due(later(999_000), [AGENT, other])] == [mine.id]
+
+
 def test_a_look_can_be_brought_forward_but_not_put_off(ledger: LedgerStore, new_id: NewId) -> None:
     """When a pane changes, or a person asks, what waits for it is looked at at once."""
     for row, identity in enumerate(["@a", "@b", "@c"], start=1):

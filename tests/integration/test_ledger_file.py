@@ -24,7 +24,18 @@ from wake_bridge.ports.ledger import Ledger
 from wake_bridge.ports.ledger_records import PageRecord, Position, TaskState
 from wake_bridge.storage.ledger import LedgerStore, database
 from wake_bridge.storage.ledger.ledger_file import MIGRATIONS
-from wake_bridge.testing.ledger_samples import AGENT, START, advance, counted_ids, fresh_ledger, sample_event
+from wake_bridge.testing.ledger_samples import (
+    AGENT,
+    START,
+    advance,
+    busy,
+    counted_ids,
+    fresh_ledger,
+    later,
+    lock_with_its_events,
+    open_delivery,
+    sample_event,
+)
 
 
 def mode_of(path: Path) -> int:
@@ -104,6 +115,23 @@ def test_every_commit_is_flushed_to_disk(tmp_path: Path) -> None:
         "busy_timeout": 5000,
         "user_version": len(MIGRATIONS),
     }
+
+
+def test_a_hold_waits_for_no_disk_and_what_a_crash_is_judged_by_does(tmp_path: Path) -> None:
+    """Who waits, and why, follows from the events: after a power cut it is found out again."""
+    run: list[str] = []
+    with fresh_ledger(tmp_path) as ledger:
+        delivery = open_delivery(ledger, sample_event(1), new_id=counted_ids())
+        ledger._db.connection.set_trace_callback(run.append)
+        held = ledger.hold(ledger.dispatch(delivery, later(30_000)), busy(later(35_000)), later(30_000))
+        lock_with_its_events(ledger, held, later(35_000))
+    synced, found = 2, []
+    for statement in run:
+        if statement.startswith("PRAGMA synchronous = "):
+            synced = int(statement[-1])
+        elif statement == "COMMIT":
+            found.append(synced)
+    assert (synced, found) == (2, [1, 1, 2]), "dispatched, held, locked"
 
 
 def test_what_was_written_is_there_after_opening_again(tmp_path: Path) -> None:

@@ -9,11 +9,10 @@ import pytest
 
 from wake_bridge.domain.delivery import DeliveryState, HoldReason, Outcome
 from wake_bridge.domain.events import ItemMode, ItemTier
-from wake_bridge.domain.guards import QuietHours
+from wake_bridge.domain.guards import LOOKED_AT_EVERY, QuietHours
 from wake_bridge.domain.items import ItemDraft
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import PresenceState
-from wake_bridge.engine.deliver.gate import LOOKED_AT_EVERY
 from wake_bridge.engine.tail.intake import Intake
 from wake_bridge.system.ulids import new_ulid
 from wake_bridge.testing.turned_clock import TurnedClock, live

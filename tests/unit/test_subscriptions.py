@@ -224,6 +224,7 @@ def test_one_rule_says_whether_a_subscription_can_wake(
     )
     book.put(subscription)
     assert (book.active_routes, who in book.identities()) == (int(not why), not why)
+    assert book.can_wake(Identity(who)) is (who in book.identities())
 
 
 @pytest.mark.parametrize(
@@ -360,6 +361,26 @@ def test_a_subscription_is_replaced_and_removed_as_a_whole() -> None:
     assert book.remove("WAKE_SUB:1")
     assert not book.remove("WAKE_SUB:1")
     assert (book.all(), book.of(B), book.active_routes) == ((), (), 0)
+
+
+def test_who_can_be_woken_is_counted_again_where_subscriptions_or_rules_have_changed() -> None:
+    """Not at every question: there may be thousands, and one comes every second."""
+    rules, judged = ["first"], list[Subscription]()
+
+    def is_placed(one: Subscription) -> bool:
+        judged.append(one)
+        return True
+
+    book = SubscriptionBook(embedded=True, is_placed=is_placed, judged_by=lambda: rules[0])
+    for counted, rule in enumerate(("first", "second", "third"), start=1):
+        rules[0] = rule
+        if counted == 1:
+            book.put(listing(1))
+        assert [book.active_routes for _ in range(3)] == [1, 1, 1]
+        assert (book.unplaced(), book.identities()) == ([], frozenset({A}))
+        assert len(judged) == counted
+    book.remove("WAKE_SUB:1")
+    assert (book.active_routes, book.identities()) == (0, frozenset())
 
 
 def test_only_what_is_active_ours_and_understood_matches() -> None:

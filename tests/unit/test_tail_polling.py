@@ -7,11 +7,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from wake_bridge.engine.tail.tail import PollTimer
+from wake_bridge.engine.tail.poll_timer import FEW, LONGEST_REST, PollTimer
 from wake_bridge.storage.graph.signal import LOOKS_AGAIN
 from wake_bridge.testing import HUNG
 
 pytestmark = pytest.mark.anyio
+
+FAR = 1e9
+"""Seconds between two beats; nobody's clock is close to one."""
 
 
 @pytest.fixture
@@ -20,7 +23,7 @@ def anyio_backend() -> str:
 
 
 class ScriptedSignal:
-    """Hints when its script says so, at once; writes down how long each wait might have been."""
+    """Hints when its script says so, at once; writes down how long each wait might have been, 9 s for longer."""
 
     looks_again: Sequence[float] = LOOKS_AGAIN
 
@@ -29,7 +32,7 @@ class ScriptedSignal:
         self.waits: list[float] = []
 
     async def wait(self, timeout: float) -> bool:
-        self.waits.append(timeout)
+        self.waits.append(min(timeout, 9.0))
         return self.script.pop(0) if self.script else False
 
     async def close(self) -> None:
@@ -39,7 +42,7 @@ class ScriptedSignal:
 async def test_after_a_hint_it_looks_at_once_and_at_5_20_and_60_ms() -> None:
     """Events can come before the commit is visible; look anyway every `poll_interval`."""
     signal = ScriptedSignal(False, True)
-    timer = PollTimer(signal, poll_interval=9.0)
+    timer = PollTimer(signal, poll_interval=FAR)
     for _ in range(7):
         await timer.next_poll()
     assert signal.waits == [9.0, 9.0, 0.005, 0.015, 0.040, 9.0, 9.0]
@@ -48,10 +51,24 @@ async def test_after_a_hint_it_looks_at_once_and_at_5_20_and_60_ms() -> None:
 async def test_another_hint_begins_the_looks_anew() -> None:
     """One send is 4–12 transactions."""
     signal = ScriptedSignal(True, False, True)
-    timer = PollTimer(signal, poll_interval=9.0)
+    timer = PollTimer(signal, poll_interval=FAR)
     for _ in range(6):
         await timer.next_poll()
     assert signal.waits == [9.0, 0.005, 0.015, 0.005, 0.015, 0.040]
+
+
+async def test_after_a_flood_it_rests_and_after_a_few_events_it_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes meanwhile is read by one look, on every host of a graph; a single message waits for nothing."""
+    rests: list[float] = []
+
+    async def note(seconds: float) -> None:
+        rests.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", note)
+    timer = PollTimer(ScriptedSignal(), poll_interval=FAR)
+    for found in (0, 1, FEW, FEW + 1, 40, 1000):
+        await timer.next_poll(found)
+    assert rests == [0.025, 0.2, LONGEST_REST]
 
 
 async def test_a_poke_ends_a_wait() -> None:

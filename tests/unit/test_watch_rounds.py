@@ -19,7 +19,7 @@ from wake_bridge.engine.explain.pane_reports import Glance
 from wake_bridge.engine.graph_queries import GraphPresence
 from wake_bridge.engine.presence import watch
 from wake_bridge.engine.presence.remembered_panes import RememberedPanes
-from wake_bridge.engine.presence.resolve_schedule import RESOLVE_AGAIN, RESOLVED_AT_ONCE
+from wake_bridge.engine.presence.resolve_schedule import PLANNED_AT_ONCE, RESOLVE_AGAIN, RESOLVED_AT_ONCE
 from wake_bridge.engine.presence.watch import (
     CHANGE_LASTS,
     LIVELY_ROUND,
@@ -431,6 +431,30 @@ def test_thousands_of_newcomers_are_gone_through_once_a_second() -> None:
     scene.rounds(40, seconds=QUICK_ROUND)
     assert scene.adapter.resolved.total() == 40 * RESOLVED_AT_ONCE
     assert len(asked) == 10
+
+
+def test_of_thousands_some_have_their_turn_in_each_plan_and_who_moved_is_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To ask for the routes of all at once would keep every wake waiting."""
+    asked: list[Identity] = []
+    scene = Scene([Identity(f"@{name}") for name in names(10 * PLANNED_AT_ONCE)])
+
+    def names_of(who: Identity) -> list[str]:
+        asked.append(who)
+        return ["memory"]
+
+    monkeypatch.setattr(scene.routes, "names", names_of)
+    scene.rounds()
+    assert len(asked) == PLANNED_AT_ONCE
+    scene.rounds(9)
+    assert len(set(asked)) == 10 * PLANNED_AT_ONCE
+    scene.watch.has_moved(ADA)
+    scene.watch.has_moved(moved := asked[-1])
+    asked.clear()
+    scene.rounds()
+    assert moved in asked
+    assert ADA not in asked, "nobody watches it"
 
 
 def test_all_whose_samples_were_dropped_are_looked_at_in_the_next_round() -> None:

@@ -536,6 +536,7 @@ class Cause(StrEnum):
 
 
 _GENERAL: Final[Mapping[HoldReason, Cause]] = {cause.reason: cause for cause in reversed(Cause)}
+_BY_NAME: Final[Mapping[str, Cause]] = {cause.value: cause for cause in Cause}
 _BY_SIGN: Final[Mapping[str, Cause]] = {sign: cause for cause in Cause for sign in cause.signs}
 
 
@@ -553,4 +554,4 @@ def cause_of(reason: HoldReason, said: Cause = Cause.OTHER, rule: str = "") -> C
 
 def cause_written(text: object) -> Cause:
     """The cause that a record names; `OTHER` where it names none that this version knows."""
-    return next((one for one in Cause if one == text), Cause.OTHER)
+    return _BY_NAME.get(text, Cause.OTHER) if isinstance(text, str) else Cause.OTHER

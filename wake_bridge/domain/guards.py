@@ -23,6 +23,12 @@ _MINUTES_A_DAY: Final = 1440
 _ID_LIMIT: Final = 64
 _ANY: Final = 1_000_000_000
 
+LOOKED_AT_EVERY: Final = 15 * 60_000
+"""Milliseconds after which a held wake is judged anew, whenever it was expected to go.
+
+What another host drives needs no look before: its lease, or what it tells, ends that hold.
+"""
+
 LOOK_AGAIN: Final = 30_000
 """Milliseconds to the next look where only somebody's act ends the hold; that act brings the look forward anyway."""
 
@@ -285,7 +291,8 @@ def _switches_off(switches: Switches, now: Instant, local_minutes: int) -> Itera
         yield Hold(HoldReason.BENCHED, detail, next_look_at=by_hand)
     if switches.other_driver:
         other = switches.other_driver
-        yield Hold(other.cause.reason, other.told, next_look_at=by_hand, cause=other.cause)
+        look_at = Instant(now + LOOKED_AT_EVERY) if other.cause is Cause.OTHER_HOST else by_hand
+        yield Hold(other.cause.reason, other.told, next_look_at=look_at, cause=other.cause)
     left = switches.quiet_hours.minutes_left(local_minutes) if switches.quiet_hours else 0
     if left:
         ends_at = Instant(now - now % MINUTE + left * MINUTE)

@@ -20,6 +20,7 @@ class SubscriptionBook:
         has_target: whether a `[targets]` entry says where an identity lives.
         is_placed: whether the adapter of a subscription that can wake, or another channel, is there to do it.
         unusable: the adapters of receivers that cannot send here, each with why.
+        judged_by: the rules by which these two judge now: what was counted by the same is not counted again.
     """
 
     def __init__(
@@ -30,7 +31,10 @@ class SubscriptionBook:
         has_target: Callable[[Identity], bool] = lambda _: False,
         is_placed: Callable[[Subscription], bool] = lambda _: True,
         unusable: Mapping[str, str] = MappingProxyType({}),
+        judged_by: Callable[[], object] = object,
     ) -> None:
+        self._judged_by = judged_by
+        self._counted: tuple[object, frozenset[Identity], int, list[Identity]] | None = None
         self._unusable = unusable
         self._has_target = has_target
         self._is_placed = is_placed
@@ -46,6 +50,7 @@ class SubscriptionBook:
         """Add a subscription, or replace the one of that id."""
         self.remove(subscription.id)
         self._all[subscription.id] = subscription
+        self._counted = None
         if not (subscription.is_active and self.serves(subscription)):
             return
         if not subscription.identity or subscription.trigger is None:
@@ -62,6 +67,7 @@ class SubscriptionBook:
         known = self._all.pop(subscription_id, None)
         if known is None:
             return False
+        self._counted = None
         self._routes.discard(subscription_id)
         self._with_target_only.discard(subscription_id)
         if known.trigger is not None:
@@ -144,7 +150,14 @@ class SubscriptionBook:
 
     def identities(self) -> frozenset[Identity]:
         """Everyone who can be woken, not only stored for."""
-        return frozenset(one.identity for one in self._able())
+        return self._count()[1]
+
+    def can_wake(self, identity: Identity) -> bool:
+        """Whether it is one of `identities`."""
+        theirs = self._serving.get(identity, {}).keys()
+        return not theirs.isdisjoint(self._routes) or (
+            self._has_target(identity) and not theirs.isdisjoint(self._with_target_only)
+        )
 
     def subscribed(self) -> frozenset[Identity]:
         """Everyone with an active subscription, whoever serves it."""
@@ -153,15 +166,21 @@ class SubscriptionBook:
     @property
     def active_routes(self) -> int:
         """How many subscriptions can wake somebody, not only store, by an adapter that is there."""
-        return len(self._able()) - len(self.unplaced())
+        return self._count()[2] - len(self.unplaced())
 
     def unplaced(self) -> list[Identity]:
         """Whose each subscription is that could wake, and names an adapter that is not there."""
-        return [one.identity for one in self._able() if not self._is_placed(one)]
+        return self._count()[3]
 
-    def _able(self) -> list[Subscription]:
-        lifted_by_targets = (one for one in self._with_target_only if self._has_target(self._all[one].identity))
-        return [self._all[one] for one in (*self._routes, *lifted_by_targets)]
+    def _count(self) -> tuple[object, frozenset[Identity], int, list[Identity]]:
+        """Who can be woken, by how many subscriptions, and whose name an adapter that is not there."""
+        rules = self._judged_by()
+        if self._counted is None or self._counted[0] is not rules:
+            lifted_by_targets = (one for one in self._with_target_only if self._has_target(self._all[one].identity))
+            able = [self._all[one] for one in (*self._routes, *lifted_by_targets)]
+            unplaced = [one.identity for one in able if not self._is_placed(one)]
+            self._counted = rules, frozenset(one.identity for one in able), len(able), unplaced
+        return self._counted
 
 
 def _drop(index: dict[Identity, dict[str, Subscription]], subscription: Subscription) -> None:

@@ -115,8 +115,8 @@ class LeaseStore(Protocol):
     def told(self, identity: Identity, subject_keys: Sequence[str]) -> Mapping[str, ToldBy]:
         """Which of them the identity was told, or may have been, and by whom."""
 
-    def just_told(self, identities: Collection[Identity]) -> set[Identity]:
-        """Which of them were told anything within the last `ALIVE_FOR` seconds."""
+    def told_elsewhere(self, subjects: Sequence[tuple[Identity, str]]) -> Sequence[tuple[Identity, str, str]]:
+        """Which of them another host has told, and has said so; the third is the host."""
 
     def close(self) -> None:
         """Give up the connection."""

@@ -95,14 +95,23 @@ class CoalescingStore(Protocol):
         (DISPATCHED) keeps its next look. Answers the deliveries touched.
         """
 
-    def due(self, now: Instant) -> list[Delivery]:
-        """Deliveries to act on now, oldest first: windows closed, looks due, leases expired."""
+    def due(self, now: Instant, busy: Collection[str] = ()) -> list[Delivery]:
+        """Deliveries to act on now, oldest first: windows closed, looks due, leases expired.
+
+        Without those of `busy` identities, unless they are LOCKED.
+        """
 
     def next_deadline(self) -> Instant | None:
         """When `due` will have something next; None when nothing waits."""
 
     def unsettled(self) -> list[Delivery]:
         """Deliveries that are not terminal, oldest first."""
+
+    def held_for(self, reason: HoldReason) -> list[Delivery]:
+        """Those that are held for that reason, oldest first."""
+
+    def waiting(self) -> set[Identity]:
+        """Whose deliveries are not terminal, but for wakes that the agent has and has not answered."""
 
     def look_at_once(self, identity: Identity | None, now: Instant) -> None:
         """Bring the next look of an identity's held deliveries (None: all) forward to `now`."""
@@ -131,6 +140,21 @@ class DeliveryStore(Protocol):
 
     def hold(self, delivery: Delivery, hold: Hold, now: Instant) -> Delivery:
         """Note why it waits and when to look again; journalled only when reason or detail changed."""
+
+    def hold_fresh(self, holds: Mapping[str, Hold], now: Instant) -> list[Delivery]:
+        """The same for many at once, by their ids: for those that were not held yet, and carry only what rows of the log told.
+
+        Answers them as they were.
+        """
+
+    def untold(self, identities: Collection[Identity]) -> list[tuple[Identity, str]]:
+        """Subject keys of the open events that a DISPATCHED delivery of these carries, or would take along."""
+
+    def close_told(self, told: Sequence[tuple[Identity, str, str]], now: Instant) -> list[Delivery]:
+        """Those subjects were told elsewhere, as the third words say: their open events are `announced`, unless one is LOCKED.
+
+        A DISPATCHED delivery that carries nothing open any more ends as read; answers these as they were.
+        """
 
     def lock(self, delivery: Delivery, lock: Lock, now: Instant) -> Delivery:
         """DISPATCHED → LOCKED: freeze the digest with exactly its event ids; the lease rises.

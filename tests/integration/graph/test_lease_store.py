@@ -123,7 +123,18 @@ def test_what_another_host_has_told_no_commit_tells_again(base: Database) -> Non
     assert base.b.told(X, ["m3"]) == {}
     assert base.b.commit_intent(X, 2, "d2", ["m3"]) is True
     assert base.b.commit_intent(X, 2, "d3", ["m3"]) is True
-    assert base.b.just_told([X, Identity("@y")]) == {X}
+
+
+def test_what_another_host_has_told_is_known_for_many_at_once_as_soon_as_it_has_said_so(base: Database) -> None:
+    """Not while only that host can say whether it did; and what we told ourselves our ledger knows."""
+    base.a.take([X], [])
+    base.a.commit_intent(X, 1, "d1", ["m1"])
+    asked = [(X, "m1"), (X, "m2"), (Identity("@y"), "m1")]
+
+    assert base.b.told_elsewhere(asked) == []
+    base.a.settle({"d1": "submitted"})
+    assert base.b.told_elsewhere(asked) == [(X, "m1", "a")]
+    assert base.a.told_elsewhere(asked) == []
 
 
 def test_what_a_command_has_shown_no_host_tells(base: Database) -> None:

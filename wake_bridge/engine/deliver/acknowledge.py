@@ -110,9 +110,8 @@ class Acknowledge:
                     await self._look_at_ended(delivery, events)
                 else:
                     await self._look_at_held(delivery, events)
-            for delivery in self._ledger.unsettled():
-                is_benched = delivery.hold is not None and delivery.hold.reason is HoldReason.BENCHED
-                if is_benched and delivery.identity in touched:
+            for delivery in self._ledger.held_for(HoldReason.BENCHED):
+                if delivery.identity in touched:
                     self._look_again(delivery.identity)
             after = until
 
@@ -120,7 +119,8 @@ class Acknowledge:
         """Look at what was settled since the last time: its mail may have been read while it was being submitted."""
         now = self._clock.now()
         ended = self._ledger.unacknowledged(max(self._settled_before, self._recent()))
-        for delivery in (*ended, *(one for one in self._ledger.unsettled() if one.awaits_ack)):
+        unanswered = (one for one in self._ledger.held_for(HoldReason.AWAITING_ACK) if one.awaits_ack)
+        for delivery in (*ended, *unanswered):
             await self._look_at_ended(delivery, await events_of(self._ledger, delivery.id))
         self._settled_before = now
 

@@ -15,6 +15,7 @@ from wake_bridge.domain.errors import LedgerUnwritable, StaleLease
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.receivers import is_receiver
 from wake_bridge.engine.deliver.gate import Gate
+from wake_bridge.engine.deliver.other_hosts import OtherHosts
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
@@ -48,6 +49,7 @@ class Deliverer:
 
     Args:
         has_receiver: whether wakes of an identity may be posted somewhere.
+        other_hosts: sees to what other hosts drive; None where there can be none.
     """
 
     def __init__(
@@ -58,7 +60,9 @@ class Deliverer:
         clock: Clock,
         new_id: NewId,
         has_receiver: Callable[[Identity], bool] = lambda _: False,
+        other_hosts: OtherHosts | None = None,
     ) -> None:
+        self._other_hosts = other_hosts
         self._has_receiver = has_receiver
         self._posts = asyncio.Semaphore(POSTS)
         self._ledger = ledger
@@ -83,9 +87,14 @@ class Deliverer:
         self._ledger.look_at_once(identity, self._clock.now())
         self.poke()
 
+    def end_told(self, told: Sequence[tuple[Identity, str, str]]) -> None:
+        """Other hosts have told that: identity, subject key and host of each. What is under way finds out by itself."""
+        if self._other_hosts is not None:
+            self._other_hosts.end([one for one in told if one[0] not in self._lanes])
+
     def waiting(self) -> set[Identity]:
         """Identities with a delivery that is not settled."""
-        return {one.identity for one in self._ledger.unsettled() if not one.awaits_ack}
+        return self._ledger.waiting()
 
     def take_over_locked(self) -> None:
         """At the start, alone with the ledger: what a daemon that is gone has left locked is looked at at once."""
@@ -154,7 +163,8 @@ class Deliverer:
             # what joins may be for a receiver, whatever keeps the agent's own
             if joined.hold.reason in ENDED_BY_JOINING or self._has_receiver(joined.identity):
                 self._ledger.look_at_once(joined.identity, now)
-        for delivery in self._ledger.due(now):
+        due = self._ledger.due(now, self._lanes.keys())
+        for delivery in due if self._other_hosts is None else self._other_hosts.hold(due):
             name = _lane_of(delivery)
             if name not in self._lanes:
                 lane = asyncio.create_task(self._lane(delivery), name=f"deliver {name}")

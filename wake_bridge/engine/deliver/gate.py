@@ -21,6 +21,7 @@ from wake_bridge.domain.digest import answer_line, compose, history_line
 from wake_bridge.domain.errors import SourceError
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.guards import (
+    LOOKED_AT_EVERY,
     Go,
     GuardVerdict,
     Limits,
@@ -58,11 +59,11 @@ from wake_bridge.schemas.envelope import written
 OF_ONE_PLACE: Final = frozenset({HoldReason.REFRACTORY, HoldReason.STORM, HoldReason.BUDGET})
 """Holds by what is counted at one place; at another one there may be room."""
 
+LOOKS_APART: Final = 50
+"""Milliseconds between looks at held wakes on average: thousands that nothing has changed for must not take all the time."""
+
 POSTS_APART: Final = 1_000
 """Milliseconds to the next look at a wake for a receiver that is being posted to."""
-
-LOOKED_AT_EVERY: Final = 15 * 60 * 1000
-"""Milliseconds after which the guards judge a held wake anew, whenever they expected it to go."""
 
 
 class Gate:
@@ -495,4 +496,5 @@ class Gate:
     def _relook(self, delivery: Delivery) -> Instant:
         settings = self._current.settings
         looks = self._look_counts[delivery.id] = self._look_counts.get(delivery.id, -1) + 1
-        return Instant(self._clock.now() + min(settings.relook_min_ms * 2 ** min(looks, 8), settings.relook_max_ms))
+        apart = min(settings.relook_min_ms * 2 ** min(looks, 8), settings.relook_max_ms)
+        return Instant(self._clock.now() + max(apart, LOOKS_APART * len(self._look_counts)))

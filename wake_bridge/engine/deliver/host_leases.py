@@ -40,6 +40,9 @@ CHECK_EVERY: Final = 60_000
 UNSEEN_FOR: Final = 15_000
 """Milliseconds for which an agent must not have been seen before its lease is given back: after a wake nothing is known."""
 
+SUBJECTS_AT_ONCE: Final = 1000
+"""Subjects of one question whether they were told elsewhere."""
+
 COMMIT_LIMIT: Final = 2.0
 """Seconds for which a commit is waited for: later no key could follow it."""
 
@@ -55,6 +58,7 @@ class HostLeases:
         seen: the identities whose agents are seen here now.
         waiting: those for which something waits here.
         changed: told whose lease has come or gone.
+        told: told what other hosts have told: identity, subject key and host of each.
     """
 
     are_shared = True
@@ -69,7 +73,9 @@ class HostLeases:
         seen: Callable[[], set[Identity]],
         waiting: Callable[[], set[Identity]],
         changed: Callable[[Identity], None],
+        told: Callable[[Sequence[tuple[Identity, str, str]]], None],
     ) -> None:
+        self._told = told
         self.host = host
         self._store = store
         self._ledger = ledger
@@ -80,6 +86,7 @@ class HostLeases:
         self._tokens: dict[Identity, int] = {}
         self._others: dict[Identity, str] = {}
         self._silent: dict[Identity, str] = {}
+        self._asked: set[Identity] = set()
         self._seen_at: dict[Identity, Instant] = {}
         self._alive_until = EPOCH_START
         self._checked_at = EPOCH_START
@@ -191,10 +198,7 @@ class HostLeases:
         await self._give_back(unseen)
         if self._open is None or self._open:
             await self._settle()
-        if elsewhere := self._waiting() & self._others.keys():
-            for one in await self._ask(self._store.just_told, sorted(elsewhere)):
-                # what was told there need not wait here
-                self._changed(one)
+        await self._end_told()
         if is_check:
             await self._ask(self._store.tidy)
             self._checked_at = now
@@ -212,6 +216,13 @@ class HostLeases:
         """Give up connection and thread."""
         self._thread.submit(self._store.close)
         self._thread.shutdown(wait=False)
+
+    async def _end_told(self) -> None:
+        """What was told where an identity is driven need not wait here."""
+        subjects = self._ledger.untold(self._others.keys()) if self._others else []
+        for first in range(0, len(subjects), SUBJECTS_AT_ONCE):
+            some = subjects[first : first + SUBJECTS_AT_ONCE]
+            self._told(await self._ask(self._store.told_elsewhere, some))
 
     # -- below ---------------------------------------------------------------------------------------------------
 
@@ -247,6 +258,10 @@ class HostLeases:
             self._changed(one)
 
     def _note_owners(self, asked: set[Identity], renewal: Renewal) -> None:
+        for one in (asked - self._asked) & self._waiting():
+            # what waits since the last run was held by what was so then
+            self._changed(one)
+        self._asked |= asked
         for one in asked:
             owner = renewal.owners.get(one)
             if owner is not None and owner.host == self.host:

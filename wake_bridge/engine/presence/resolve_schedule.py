@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Set as AbstractSet
+from typing import Final, TypeVar
 
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.ports.clock import Clock
@@ -22,11 +23,82 @@ PLANNED_EVERY: Final = 1_000
 RESOLVED_AT_ONCE: Final = 10
 """Places of each kind and adapter resolved in one round: each costs a call, and thousands of subscriptions may lead nowhere."""
 
+PLANNED_AT_ONCE: Final = 100
+"""Identities whose routes are gone through in one plan: with thousands that alone would keep everything else waiting."""
+
 RouteKey = tuple[Identity, str]
 """Whose route, and by which adapter."""
 
 Kind = tuple[str, bool]
 """Routes whose turn comes apart from others': their adapter, and whether they are missed because something waits."""
+
+Found = TypeVar("Found")
+
+
+class OfIdentities(MutableMapping[RouteKey, Found]):
+    """What is known of routes, by their keys; what is known of one identity costs no look at the others."""
+
+    def __init__(self) -> None:
+        self._found: dict[RouteKey, Found] = {}
+        self._adapters: dict[Identity, dict[str, Found]] = {}
+
+    def of(self, identity: Identity) -> list[Found]:
+        """What is known of an identity's routes, what was first known first."""
+        return [*self._adapters.get(identity, {}).values()]
+
+    def drop(self, identity: Identity) -> None:
+        """Forget all of an identity's."""
+        for adapter in self._adapters.pop(identity, {}):
+            del self._found[identity, adapter]
+
+    def keep_only(
+        self, watched: AbstractSet[Identity], whose: AbstractSet[Identity], wanted: AbstractSet[RouteKey]
+    ) -> None:
+        """Forget what is of nobody who is watched; and of those whose turn it is, what is not wanted."""
+        for identity in self._adapters.keys() - watched:
+            self.drop(identity)
+        theirs = {(who, adapter) for who in whose & self._adapters.keys() for adapter in self._adapters[who]}
+        for key in theirs - wanted:
+            del self[key]
+
+    def __getitem__(self, key: RouteKey) -> Found:
+        return self._found[key]
+
+    def __setitem__(self, key: RouteKey, found: Found) -> None:
+        self._found[key] = self._adapters.setdefault(key[0], {})[key[1]] = found
+
+    def __delitem__(self, key: RouteKey) -> None:
+        del self._found[key]
+        del self._adapters[key[0]][key[1]]
+        if not self._adapters[key[0]]:
+            del self._adapters[key[0]]
+
+    def __iter__(self) -> Iterator[RouteKey]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+
+class Turns:
+    """Goes through identities that come and go, `PLANNED_AT_ONCE` at a time."""
+
+    def __init__(self) -> None:
+        self._left: deque[Identity] = deque()
+
+    def put_first(self, identity: Identity) -> None:
+        """It is the next."""
+        self._left.appendleft(identity)
+
+    def next(self, everybody: AbstractSet[Identity]) -> AbstractSet[Identity]:
+        """Whose turn it is; all of them where they are so few."""
+        if len(everybody) <= PLANNED_AT_ONCE:
+            self._left.clear()
+            return everybody
+        if not self._left:
+            self._left.extend(everybody)
+        turn = [self._left.popleft() for _ in range(min(PLANNED_AT_ONCE, len(self._left)))]
+        return everybody & set(turn)
 
 
 class ResolveSchedule:
@@ -35,7 +107,7 @@ class ResolveSchedule:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._planned_at = EPOCH_START
-        self._resolved_at: dict[RouteKey, Instant] = {}
+        self._resolved_at: OfIdentities[Instant] = OfIdentities()
         self._newcomers: dict[Kind, deque[RouteKey]] = {}
 
     @property
@@ -58,12 +130,17 @@ class ResolveSchedule:
 
     def forget_all(self, identity: Identity) -> None:
         """All of an identity's must be found anew, and at once."""
-        for key in [one for one in self._resolved_at if one[0] == identity]:
-            del self._resolved_at[key]
+        self._resolved_at.drop(identity)
         self._planned_at = EPOCH_START
 
+    def keep_only(
+        self, watched: AbstractSet[Identity], whose: AbstractSet[Identity], wanted: AbstractSet[RouteKey]
+    ) -> None:
+        """See `OfIdentities.keep_only`."""
+        self._resolved_at.keep_only(watched, whose, wanted)
+
     def plan(self, wanted: Mapping[RouteKey, bool]) -> list[RouteKey]:
-        """Whose turn it is, out of all that are wanted and whether they are missed."""
+        """Whose turn it is, out of those that are wanted now and whether they are missed."""
         now = self._planned_at = self._clock.now()
         due: dict[Kind, list[RouteKey]] = {}
         new: dict[Kind, deque[RouteKey]] = {}
@@ -73,13 +150,11 @@ class ResolveSchedule:
                 new.setdefault(kind, deque()).append(key)
             elif now - at >= (MISSED_AGAIN if is_missed else RESOLVE_AGAIN):
                 due.setdefault(kind, []).append(key)
-        if len(self._resolved_at) > len(wanted):
-            self._resolved_at = {one: at for one, at in self._resolved_at.items() if one in wanted}
         self._newcomers = new
         turns = self.next_newcomers()
         for keys in due.values():
             turns += heapq.nsmallest(RESOLVED_AT_ONCE, keys, key=self._resolved_at.__getitem__)
-        self._resolved_at |= dict.fromkeys(turns, now)
+        self._resolved_at.update(dict.fromkeys(turns, now))
         return turns
 
     def next_newcomers(self) -> list[RouteKey]:
@@ -88,5 +163,5 @@ class ResolveSchedule:
         for queue in self._newcomers.values():
             turns += [queue.popleft() for _ in range(min(RESOLVED_AT_ONCE, len(queue)))]
         self._newcomers = {kind: queue for kind, queue in self._newcomers.items() if queue}
-        self._resolved_at |= dict.fromkeys(turns, self._clock.now())
+        self._resolved_at.update(dict.fromkeys(turns, self._clock.now()))
         return turns

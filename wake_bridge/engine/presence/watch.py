@@ -26,7 +26,7 @@ from wake_bridge.domain.presence import (
 from wake_bridge.domain.routing import Address, Binding, Route
 from wake_bridge.engine.presence.adapter_calls import AdapterCalls
 from wake_bridge.engine.presence.remembered_panes import RememberedPanes
-from wake_bridge.engine.presence.resolve_schedule import ResolveSchedule, RouteKey
+from wake_bridge.engine.presence.resolve_schedule import OfIdentities, ResolveSchedule, RouteKey, Turns
 from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.adapter import HarnessAdapter, Nowhere, PersonActive, PersonSeen, Place
@@ -188,8 +188,9 @@ class Watch:
         self._waiting = waiting
         self._changed = changed
         self._calls = AdapterCalls(current, clock)
-        self._tracks: dict[RouteKey, TrackedPlace] = {}
-        self._nowhere: dict[RouteKey, Nowhere] = {}
+        self._tracks: OfIdentities[TrackedPlace] = OfIdentities()
+        self._nowhere: OfIdentities[Nowhere] = OfIdentities()
+        self._turns, self._waiting_turns = Turns(), Turns()
         self._schedule = ResolveSchedule(clock)
         self._stirred = asyncio.Event()
         self._lively_until = EPOCH_START
@@ -267,22 +268,24 @@ class Watch:
 
     def place_of(self, identity: Identity) -> Place | None:
         """Where the identity lives, as it is watched: its pane, else where it is reached; None where it is not."""
-        theirs = [track for (who, _), track in self._tracks.items() if who == identity]
-        theirs.sort(key=_is_native)
+        theirs = sorted(self._tracks.of(identity), key=_is_native)
         return theirs[0].place if theirs else None
 
     def looked_at(self, identity: Identity) -> list[TrackedPlace]:
         """The identity's places that were looked at, what a control plane says of itself first."""
-        theirs = [track for (who, _), track in self._tracks.items() if who == identity and track.samples]
-        return sorted(theirs, key=_is_native, reverse=True)
+        return sorted((one for one in self._tracks.of(identity) if one.samples), key=_is_native, reverse=True)
 
     def agents_here(self) -> set[Identity]:
         """Those whose agents the last look saw."""
         return {who for (who, _), track in self._tracks.items() if track.samples and track.samples[-1].capabilities}
 
+    def seen_here(self) -> set[Identity]:
+        """Those with a place that was looked at."""
+        return {who for (who, _), track in self._tracks.items() if track.samples}
+
     def nowhere(self, identity: Identity) -> Nowhere | None:
         """Why the identity has no place on a route that was asked last; None where no route said so."""
-        return next((one for (who, _), one in self._nowhere.items() if who == identity), None)
+        return next(iter(self._nowhere.of(identity)), None)
 
     def last_key_in_front(self, key: str) -> Instant | None:
         """See `PersonSeen.last_key_in_front`, of whichever adapter knows the place."""
@@ -305,15 +308,14 @@ class Watch:
 
     def forget(self, identity: Identity) -> None:
         """Drop the samples of an identity's places: what follows a wake must be judged anew, and soon."""
-        for (who, _), track in self._tracks.items():
-            if who == identity:
-                track.samples.clear()
+        for track in self._tracks.of(identity):
+            track.samples.clear()
         self._stirred.set()
 
     def has_moved(self, identity: Identity) -> None:
         """Forget where the identity lived, and find out anew: until then its former place must not speak for it."""
-        for key in [one for one in self._tracks if one[0] == identity]:
-            del self._tracks[key]
+        self._tracks.drop(identity)
+        self._turns.put_first(identity)
         self._schedule.forget_all(identity)
         self._stirred.set()
 
@@ -371,15 +373,16 @@ class Watch:
             task.result()
 
     def _wanted(self, waiting: set[Identity]) -> dict[RouteKey, bool]:
-        """All routes worth watching, each with whether it is missed; the samples of others are dropped."""
+        """The routes whose turn it is, each with whether it is missed; the samples of what is not worth watching are dropped."""
+        watched = waiting.union(self._watched())
+        whose = self._waiting_turns.next(waiting) | self._turns.next(watched)
         wanted = {
             (identity, adapter): identity in waiting and (identity, adapter) not in self._tracks
-            for identity in waiting.union(self._watched())
+            for identity in whose
             for adapter in self._routes.names(identity)
         }
-        for known in (self._tracks, self._nowhere):
-            for gone in known.keys() - wanted.keys():
-                del known[gone]
+        for known in (self._tracks, self._nowhere, self._schedule):
+            known.keep_only(watched, whose, wanted.keys())
         return wanted
 
     async def _locate_all(self, keys: Iterable[RouteKey]) -> None:

@@ -145,7 +145,8 @@ class Episodes:
         standing = {one.identity: one for one in self._ledger.open_episodes()}
         watched = set(self._watched())
         self._take_up_words()
-        for identity in watched:
+        # of who was never seen nothing can be said, and there may be thousands of them
+        for identity in watched & (self._watch.seen_here() | self._seen.keys() | standing.keys()):
             self._follow(identity, standing.get(identity), now)
         for identity in standing.keys() - watched:
             self._turn(standing[identity], UNWATCHED, None, now)

@@ -8,6 +8,7 @@ from typing import Final
 import structlog
 
 from wake_bridge.domain.attention import Episode, EpisodeElsewhere, host_in, is_same_fact, stands_first
+from wake_bridge.domain.causes import Tell
 from wake_bridge.domain.channels import Channel, Send, messages_of, near_message
 from wake_bridge.domain.delivery import Delivery, Hold, Outcome, held_since
 from wake_bridge.domain.names import DAY, AttentionKind, Identity, Instant
@@ -219,6 +220,9 @@ class Notices:
         yield from self._about_moved([one for one in held if one.hold and is_one_question(one.hold)], now, told)
         for delivery in held:
             if delivery.hold is None or delivery.id in told or is_one_question(delivery.hold):
+                continue
+            if delivery.hold.cause.tell is Tell.NEVER:
+                # thousands may wait so, and since when is read for each
                 continue
             since = held_since(self._ledger.journal_of(delivery.id)) or now
             is_due = calls_for_a_person(delivery.hold, since, now, self._current.settings.notice_after_ms)

@@ -88,6 +88,7 @@ class PageMatcher:
             has_target=lambda who: who in self._rules().targets,
             is_placed=lambda one: is_placed(one, self._rules()),
             unusable=rules.unusable,
+            judged_by=self._rules,
         )
         self.identities = dict(contents.identities)
         for subscription_id, properties in contents.subscriptions:
@@ -103,7 +104,8 @@ class PageMatcher:
         self, entries: Sequence[LogEntry], broken: Iterable[BrokenRow], context: PageContext, unsaved: PageResult
     ) -> PageResult:
         """Read entries in log order; `unsaved` is what earlier pages yielded and the ledger does not hold yet."""
-        routes_before = self.book.active_routes
+        # thousands of subscriptions are counted only where one of them may have changed
+        routes_before = self.book.active_routes if any(map(_may_be_subscription, entries)) else 0
         result = PageResult()
         for row in broken:
             self._quarantine(result, Quarantined(row.log_id, row.entity_id, row.why))
@@ -139,9 +141,8 @@ class PageMatcher:
                 known[state.task_id] = result.tasks[state.task_id] = state
         if routes_before and not self.book.active_routes:
             self._warn_of_silence()
-        if result.words:
-            # nobody watches the others
-            result.words &= self.book.identities()
+        # nobody watches the others
+        result.words = {one for one in result.words if self.book.can_wake(one)}
         return result
 
     def match_recent_mail(
@@ -260,6 +261,10 @@ def _is_word(fact: Fact, moment: MatchContext) -> bool:
     return isinstance(fact.detail, MessageDetail) or (
         isinstance(fact.detail, TaskDetail) and fact.detail.new_state in FINAL_STATES
     )
+
+
+def _may_be_subscription(entry: LogEntry) -> bool:
+    return entry.entity_type == "nodes" and (entry.node is None or entry.label == SUBSCRIPTION_LABEL)
 
 
 def _is_valid_typed_row(entry: LogEntry) -> bool:

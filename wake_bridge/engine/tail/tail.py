@@ -17,21 +17,18 @@ from wake_bridge.domain.errors import LedgerError, LedgerUnwritable, SourceError
 from wake_bridge.domain.events import EventStatus, Fact, WakeEvent
 from wake_bridge.domain.facts import older_than_their_rows
 from wake_bridge.domain.matching import MatchingRules
-from wake_bridge.domain.names import Epoch, Identity, Instant, LogId, to_beat
+from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
 from wake_bridge.domain.nudges import Driver, drivers
 from wake_bridge.domain.signed_wakes import subscription_for
 from wake_bridge.domain.subscriptions import Subscription
 from wake_bridge.engine.tail.checkpoint import Checkpoint, CursorLoss, cursor_loss, position_after, start_after
 from wake_bridge.engine.tail.log_reader import PAGE, GraphContents, LogReader, PageReading, Version
 from wake_bridge.engine.tail.page_matching import PageContext, PageMatcher, PageResult, states_of
+from wake_bridge.engine.tail.poll_timer import PollTimer
 from wake_bridge.ports.change_log import ChangeLog, ChangeSignal, CursorFile, IdentityRow
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
 from wake_bridge.ports.ledger_records import NewId, Position
-
-DEBOUNCE: Final = 0.002
-"""Seconds between a hint and its look: a flood of hints must not become a flood of looks."""
-
 
 LOGGED_ONE_BY_ONE: Final = 10
 """Events of one page that get a line each; more get one line together."""
@@ -47,55 +44,6 @@ LONGEST_BACKOFF: Final = 2.0
 """Seconds between two attempts at a graph that cannot be read."""
 
 
-class PollTimer:
-    """Says when the tail polls the log.
-
-    Args:
-        poll_interval: seconds to the next look when nobody hints.
-    """
-
-    def __init__(self, signal: ChangeSignal, poll_interval: float) -> None:
-        self._signal = signal
-        self._poll_interval = poll_interval
-        self._is_poked = False
-        self._wait: asyncio.Future[bool] | None = None
-        self._upcoming: list[float] = []
-
-    def poke(self) -> None:
-        """Somebody knows of a change."""
-        self._is_poked = True
-        if self._wait is not None:
-            self._wait.cancel()
-
-    async def next_poll(self) -> None:
-        """Wait until the next look is due."""
-        pause = (
-            self._upcoming.pop(0) if self._upcoming else to_beat(self._poll_interval, asyncio.get_running_loop().time())
-        )
-        if await self._is_hinted_within(pause):
-            self._upcoming = list(self._signal.looks_again)
-            await asyncio.sleep(DEBOUNCE)
-
-    async def close(self) -> None:
-        """Stop listening."""
-        await self._signal.close()
-
-    async def _is_hinted_within(self, seconds: float) -> bool:
-        """Whether a hint or a poke came before the time was over. One task, for this is what an idle daemon does."""
-        if not self._is_poked:
-            self._wait = asyncio.ensure_future(self._signal.wait(seconds))
-            try:
-                await asyncio.wait((self._wait,))
-            except asyncio.CancelledError:
-                self._wait.cancel()
-                await asyncio.gather(self._wait, return_exceptions=True)
-                raise
-            if not self._wait.cancelled():
-                return self._wait.result()
-        self._is_poked, self._wait = False, None
-        return True
-
-
 class EventNotifier:
     """Tells of events that are new in the ledger.
 
@@ -107,9 +55,11 @@ class EventNotifier:
         self._on_events = on_events
         self._log = structlog.get_logger("tail")
         self.open_events = 0
+        self.told = 0
 
     async def notify(self, new: Sequence[WakeEvent]) -> None:
         """Log them and nudge."""
+        self.told += len(new)
         if len(new) > LOGGED_ONE_BY_ONE:
             self._log.info("event_matched", events=len(new), identities=len({event.identity for event in new}))
         else:
@@ -283,8 +233,9 @@ class Tail:
             while not await self._succeeds(self._begin):
                 pass
             while True:
+                before = self._notifier.told
                 if await self._succeeds(self._look):
-                    await self._timer.next_poll()
+                    await self._timer.next_poll(self._notifier.told - before)
         finally:
             # at worst a few rows are read again
             with suppress(LedgerError):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Outcome, Proof, Step
 from wake_bridge.domain.errors import IllegalTransition, OperationFailed, RefusedForSafety
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.ports.ledger_records import NewId
+from wake_bridge.storage.ledger.columns import to_json
 from wake_bridge.storage.ledger.database import LedgerPart
 from wake_bridge.storage.ledger.moves import Membership
 
@@ -167,7 +168,7 @@ class Coalescing(LedgerPart):
         )
         if not self._db.rows(loose) and not self._db.rows(to_answer):
             return []
-        with self._db.transaction():
+        with self._db.derived():
             return [
                 *(
                     self._gather_for(row["identity"], row["due_at"], row["events"], now, new_id)
@@ -179,11 +180,12 @@ class Coalescing(LedgerPart):
                 ),
             ]
 
-    def due(self, now: Instant) -> list[Delivery]:
+    def due(self, now: Instant, busy: Collection[str] = ()) -> list[Delivery]:
         """See `Ledger.due`."""
         return self._deliveries(
-            "SELECT * FROM delivery WHERE act_at <= ? AND hold_reason IS NOT 'awaiting_ack' ORDER BY created_at, seq",
-            (now,),
+            "SELECT * FROM delivery WHERE act_at <= ? AND hold_reason IS NOT 'awaiting_ack'"
+            " AND (state = 'LOCKED' OR identity NOT IN (SELECT value FROM json_each(?))) ORDER BY created_at, seq",
+            (now, to_json([*busy])),
         )
 
     def next_deadline(self) -> Instant | None:
@@ -195,7 +197,7 @@ class Coalescing(LedgerPart):
 
     def look_at_once(self, identity: Identity | None, now: Instant) -> None:
         """See `Ledger.look_at_once`."""
-        with self._db.transaction():
+        with self._db.derived():
             self._db.change(
                 "UPDATE delivery SET next_look_at = :now WHERE act_at > :now AND next_look_at > :now"
                 " AND (:identity IS NULL OR identity = :identity) AND hold_reason IS NOT 'awaiting_ack'",

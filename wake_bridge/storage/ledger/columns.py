@@ -37,7 +37,8 @@ _DETAILS: Final[dict[EventKind, type[Detail]]] = {
     EventKind.PRESENCE: PresenceDetail,
     EventKind.ITEM: ItemDetail,
 }
-_FIELDS: Final = {kind: frozenset(one.name for one in fields(made)) for kind, made in _DETAILS.items()}
+_FIELDS: Final = {kind: tuple(one.name for one in fields(made)) for kind, made in _DETAILS.items()}
+_COMPACT: Final = json.JSONEncoder(separators=(",", ":"))
 _WORDS_OF_ITEMS: Final[Mapping[str, type[StrEnum]]] = {
     "mode": ItemMode,
     "tier": ItemTier,
@@ -56,7 +57,7 @@ def columns_of_event(event: WakeEvent) -> dict[str, Any]:
         "identity": event.identity,
         "subject_key": event.subject_key,
         "kind": event.kind,
-        "detail": to_json(asdict(event.detail)),
+        "detail": to_json({name: getattr(event.detail, name) for name in _FIELDS[event.kind]}),
         "thread": event.thread,
         "from_human": event.from_human,
         "subscription_id": event.subscription_id,
@@ -165,7 +166,7 @@ def journal_entry_of(row: sqlite3.Row) -> JournalEntry:
 
 def to_json(value: Any) -> str:
     """Compact, and ASCII throughout, so that whatever came out of JSON goes back in, lone surrogates included."""
-    return json.dumps(value, separators=(",", ":"))
+    return _COMPACT.encode(value)
 
 
 def binding_to_json(binding: Binding) -> str:

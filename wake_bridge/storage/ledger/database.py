@@ -29,6 +29,9 @@ BUSY_PATIENCE: Final = 5.0
 NO_ROOM: Final = 64 * 1024
 """Bytes: with less SQLite cannot even open the ledger, and says something else of it."""
 
+_NORMAL: Final = 1
+"""`PRAGMA synchronous`: the log is written in order, and synced with the next transaction that waits for it."""
+
 Parameters = Sequence[Any] | Mapping[str, Any]
 
 _DAMAGED: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
@@ -149,6 +152,20 @@ class Database:
         connection.row_factory = sqlite3.Row
         self.connection = connection
         self.trouble = ""
+
+    @contextmanager
+    def derived(self) -> Iterator[None]:
+        """A transaction that a power cut may take back, because what it writes follows from what is on disk: no sync is waited for.
+
+        It outlives the end of the process, and is on disk before anything that is written after it by `transaction`.
+        """
+        synced = self.value("PRAGMA synchronous")
+        self._run(f"PRAGMA synchronous = {min(synced, _NORMAL)}")
+        try:
+            with self.transaction():
+                yield
+        finally:
+            self._run(f"PRAGMA synchronous = {synced}")
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

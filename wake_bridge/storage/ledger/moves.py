@@ -139,14 +139,14 @@ class DeliveryMoves(Membership):
     def dispatch(self, delivery: Delivery, now: Instant) -> Delivery:
         """See `Ledger.dispatch`."""
         _expect(delivery, DeliveryState.PENDING)
-        with self._db.transaction():
+        with self._db.derived():
             self._to_dispatched(delivery, now)
             return self._read(delivery.id)
 
     def hold(self, delivery: Delivery, hold: Hold, now: Instant) -> Delivery:
         """See `Ledger.hold`."""
         _expect(delivery, DeliveryState.DISPATCHED)
-        with self._db.transaction():
+        with self._db.derived():
             before = self._read(delivery.id)
             self._swap(
                 "UPDATE delivery SET hold_reason = :hold_reason, hold_cause = :hold_cause, hold_detail = :hold_detail, hold_where = :hold_where,"

@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from wake_bridge.domain.delivery import Delivery, DeliveryState, JournalEntry, Outcome
+from wake_bridge.domain.delivery import Delivery, DeliveryState, HoldReason, JournalEntry, Outcome
 from wake_bridge.domain.errors import NotFound
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.guards import PastWake
@@ -69,6 +69,22 @@ class DeliveryReading(LedgerPart):
         return self._deliveries(
             "SELECT * FROM delivery WHERE state IN ('PENDING', 'DISPATCHED', 'LOCKED', 'ESCALATED') ORDER BY seq"
         )
+
+    def held_for(self, reason: HoldReason) -> list[Delivery]:
+        """See `Ledger.held_for`."""
+        return self._deliveries(
+            "SELECT * FROM delivery WHERE state IN ('PENDING', 'DISPATCHED', 'LOCKED', 'ESCALATED')"
+            " AND outcome IS NULL AND hold_reason = ? ORDER BY seq",
+            (reason,),
+        )
+
+    def waiting(self) -> set[Identity]:
+        """See `Ledger.waiting`."""
+        rows = self._db.rows(
+            "SELECT DISTINCT identity FROM delivery WHERE state IN ('PENDING', 'DISPATCHED', 'LOCKED', 'ESCALATED')"
+            " AND NOT (state = 'LOCKED' AND hold_reason IS 'awaiting_ack')"
+        )
+        return {Identity(row["identity"]) for row in rows}
 
     def unacknowledged(self, since: Instant) -> list[Delivery]:
         """See `Ledger.unacknowledged`."""

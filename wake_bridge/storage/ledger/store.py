@@ -9,6 +9,7 @@ from typing import Self
 from wake_bridge.storage.ledger.activity import ActivityRecord
 from wake_bridge.storage.ledger.coalescing import Coalescing, SecondChances
 from wake_bridge.storage.ledger.database import Database
+from wake_bridge.storage.ledger.elsewhere import SeenToElsewhere
 from wake_bridge.storage.ledger.escalations import EscalationRecord
 from wake_bridge.storage.ledger.events import EventRecord, StoredEmissions
 from wake_bridge.storage.ledger.identity_state import StoredReceivers, StoredSessions, StoredSwitches
@@ -31,6 +32,7 @@ class LedgerStore(
     Coalescing,
     DeliveryReading,
     HandingOver,
+    SeenToElsewhere,
     EscalationRecord,
     IntakeRecord,
     SecondChances,

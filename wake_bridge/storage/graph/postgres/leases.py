@@ -88,6 +88,12 @@ _TOLD: Final = """
     FROM wake_bridge.told t LEFT JOIN wake_bridge.intents i USING (delivery_id)
     WHERE t.identity = %s AND t.subject_key = ANY (%s)
 """
+_TOLD_ELSEWHERE: Final = """
+    SELECT t.identity, t.subject_key, t.host
+    FROM unnest(%(identities)s::text[], %(keys)s::text[]) AS asked (identity, subject_key)
+    JOIN wake_bridge.told t USING (identity, subject_key) LEFT JOIN wake_bridge.intents i USING (delivery_id)
+    WHERE t.host <> %(host)s AND (i.delivery_id IS NULL OR i.outcome IS NOT NULL)
+"""
 _SETTLE: Final = """
     UPDATE wake_bridge.intents i SET outcome = news.outcome, ended_at = clock_timestamp()
     FROM unnest(%(deliveries)s::text[], %(outcomes)s::text[]) AS news (delivery_id, outcome)
@@ -213,14 +219,10 @@ class PostgresLeases:
         rows = self._base.rows(_TOLD, (identity, list(subject_keys)))
         return {key: ToldBy(host, delivery_id, is_settled) for key, host, delivery_id, is_settled in rows}
 
-    def just_told(self, identities: Collection[Identity]) -> set[Identity]:
-        """See `LeaseStore.just_told`."""
-        rows = self._base.rows(
-            "SELECT DISTINCT identity FROM wake_bridge.told WHERE identity = ANY (%s)"
-            " AND told_at > clock_timestamp() - make_interval(secs => %s)",
-            (list(identities), ALIVE_FOR),
-        )
-        return {Identity(row[0]) for row in rows}
+    def told_elsewhere(self, subjects: Sequence[tuple[Identity, str]]) -> Sequence[tuple[Identity, str, str]]:
+        """See `LeaseStore.told_elsewhere`."""
+        asked = {"identities": [one for one, _ in subjects], "keys": [key for _, key in subjects]}
+        return [(Identity(who), key, host) for who, key, host in self._base.rows(_TOLD_ELSEWHERE, self._us | asked)]
 
     def close(self) -> None:
         """See `LeaseStore.close`."""

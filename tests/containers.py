@@ -7,12 +7,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 
+import psutil
 import pytest
 
 from tests.programs import needs
+from wake_bridge.testing import until
 
 ROOT: Final = Path(__file__).parents[1]
 _MERGED: Final = ("bin", "sbin", "lib", "lib32", "lib64")
@@ -85,7 +88,16 @@ class Container:
     def close(self) -> None:
         """End it with all that runs in it, and remove what podman kept of it."""
         self._remove()
+        # what cleans up after the container makes its directories anew
+        until(lambda: not self._is_used())
         shutil.rmtree(self._home, ignore_errors=True)
+
+    def _is_used(self) -> bool:
+        for one in psutil.process_iter():
+            with suppress(psutil.Error):
+                if any(str(self._home) in word for word in one.cmdline()):
+                    return True
+        return False
 
     def _remove(self) -> None:
         self._run("rm", "--force", "--time", "0", "box")

@@ -226,6 +226,8 @@ def _tries_on(house: ToldHouse, shows: re.Pattern[str]) -> str:
     house.waits_for_presence("active")
     assert (house.told("failed"), house.told("limited")) == before
     house.presses("Escape")
+    house.waits_for_presence("userTyping")  # it gives back what was asked
+    house.tmux.run("send-keys", "-t", house.pane_id, "-N", "40", "BSpace")
     house.model.refuses = None
     house.waits_for_presence("idle")
     return "tries on"

@@ -93,7 +93,9 @@ class Container:
         shutil.rmtree(self._home, ignore_errors=True)
 
     def _is_used(self) -> bool:
-        for one in psutil.process_iter():
+        # a tmux server whose first pane was such a command has the path in its own arguments
+        theirs = [one for one in psutil.process_iter(["name"]) if one.info["name"] in {"podman", "conmon"}]
+        for one in theirs:
             with suppress(psutil.Error):
                 if any(str(self._home) in word for word in one.cmdline()):
                     return True

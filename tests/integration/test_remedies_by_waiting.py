@@ -225,6 +225,7 @@ WAITED: Final[dict[Cause, Put]] = {
     Cause.LIMIT_UNTIMED: _at_limit(""),
     Cause.TURN_FAILED: _failed_at_once,
     Cause.ACTIVE: _busy,
+    Cause.STARTING: _sees("starting", PresenceState.UNKNOWN),
     Cause.MOVING: _sees("moving", PresenceState.ACTIVE),
     Cause.EMPTY_SCREEN: _sees("no-composer", PresenceState.UNKNOWN, Cause.EMPTY_SCREEN),
     Cause.MAYBE_SENT: _answers(

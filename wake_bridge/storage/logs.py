@@ -82,6 +82,8 @@ EVENTS: Final = frozenset(
         "host_away",
         # hosts that share a graph
         "lease_taken",
+        "deliveries_held",
+        "deliveries_settled",
         "lease_gone",
         "lease_given_back",
         "leases_away",

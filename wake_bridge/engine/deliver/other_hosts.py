@@ -17,7 +17,7 @@ from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
 
 LOGGED_ONE_BY_ONE: Final = 10
-"""Deliveries that get a line each; more get one line together."""
+"""Deliveries that get a line each; more get one together, of another name."""
 
 
 class OtherHosts:
@@ -66,6 +66,7 @@ class OtherHosts:
         held = self._ledger.hold_fresh(holds, now) if holds else []
         self._report(
             "delivery_held",
+            "deliveries_held",
             held,
             [
                 {"reason": holds[one.id].reason, "cause": holds[one.id].cause, "detail": holds[one.id].detail}
@@ -79,18 +80,22 @@ class OtherHosts:
         """End what other hosts have told: identity, subject key and the host of each."""
         closed = [(identity, key, f"told by the host {host}") for identity, key, host in told]
         over = self._ledger.close_told(closed, self._clock.now()) if closed else []
-        self._report("delivery_settled", over, [{"outcome": Outcome.READ, "proof": 0}] * len(over))
+        self._report(
+            "delivery_settled", "deliveries_settled", over, [{"outcome": Outcome.READ, "proof": 0}] * len(over)
+        )
 
     def _participates(self, identity: Identity) -> bool:
         row = (self._known() or {}).get(identity)
         return row is None or row.participation == "active"
 
-    def _report(self, event: str, deliveries: Sequence[Delivery], facts: Sequence[Mapping[str, object]]) -> None:
+    def _report(
+        self, of_one: str, of_many: str, deliveries: Sequence[Delivery], facts: Sequence[Mapping[str, object]]
+    ) -> None:
         if len(deliveries) > LOGGED_ONE_BY_ONE:
-            self._log.info(event, deliveries=len(deliveries), **_shared(facts))
+            self._log.info(of_many, count=len(deliveries), **_shared(facts))
             return
         for one, about in zip(deliveries, facts, strict=True):
-            self._log.info(event, delivery=one.id, agent=one.identity, **about)
+            self._log.info(of_one, delivery=one.id, agent=one.identity, **about)
 
 
 def _is_unseen(delivery: Delivery) -> bool:

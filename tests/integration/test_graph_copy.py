@@ -75,7 +75,8 @@ def empty(postgres: PostgresServer, postgres_url: str) -> Iterator[str]:  # noqa
 
 
 def copy(source: object, target: object, home: Path = Path("/nowhere")) -> Result:
-    return CliRunner(env={"HOME": str(home)}).invoke(cli, ["graph", "copy", str(source), str(target), "--json"])
+    env = {"HOME": str(home), "XDG_CONFIG_HOME": None, "XDG_DATA_HOME": None, "XDG_STATE_HOME": None}
+    return CliRunner(env=env).invoke(cli, ["graph", "copy", str(source), str(target), "--json"])
 
 
 def all_of(eye: GraphEye) -> dict[str, list[object]]:

@@ -73,6 +73,9 @@ def test_those_who_wait_to_a_beat_wait_for_the_same_moment() -> None:
     ends = {at + to_beat(2.0, at) for at in (10.0, 10.25, 11.75)}
 
     assert ends == {12.0}
+    assert to_beat(0.1, 86_399.999_999_999_99) > 0.05, (
+        "a wait so short that the clock stands still would go on for ever"
+    )
 
 
 def test_chores_that_were_missed_collapse_into_one() -> None:

@@ -222,7 +222,9 @@ class Cause(StrEnum):
         "nothing to do: {where} was pushed the wake; if the agent does nothing within a minute, wake-bridge takes the next route",
     )
     STARTING = Remedy(
-        "starting", HoldReason.UNKNOWN, "nothing to do: the program in {where} has no session yet; wake-bridge looks again"
+        "starting",
+        HoldReason.UNKNOWN,
+        "nothing to do: the program in {where} has no session yet; wake-bridge looks again",
     )
     RECONNECTING = Remedy(
         "reconnecting",

@@ -34,9 +34,16 @@ def duration_of(text: str) -> int | None:
     return None if found is None else int(found[1][: _MOST_DIGITS + 1]) * _UNITS[found[2]]
 
 
+_ROUNDING: Final = 0.001
+
+
 def to_beat(seconds: float, at: float) -> float:
-    """Seconds from `at` to the next whole multiple of `seconds`: those who wait so are woken together, and that costs less."""
-    return seconds - at % seconds
+    """Seconds from `at` to the next whole multiple of `seconds`: those who wait so are woken together, and that costs less.
+
+    Who wakes a hair too early, as the rounding of fractions does it, waits for the one after: never for no time at all.
+    """
+    left = seconds - at % seconds
+    return left if left > _ROUNDING else left + seconds
 
 
 EPOCH_START: Final = Instant(0)

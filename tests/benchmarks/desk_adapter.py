@@ -17,7 +17,7 @@ from wake_bridge.domain.presence import Evidence, Observation, PresenceState
 from wake_bridge.domain.routing import Address, Capabilities
 from wake_bridge.ports.adapter import AdapterContext, AttemptOutcome, Delivered, Journal, Nowhere, Place, Unknown, Wake
 
-HERE: Final = "WAKE_BRIDGE_DESKS"
+HERE: Final = "DESKS_OF_HOST"
 """The variable that says which agents live on a host: `NUMBER/HOSTS`, every HOSTS-th from NUMBER on."""
 
 _RESTS: Final = Evidence("a desk is always free", PresenceState.IDLE)

@@ -14,7 +14,7 @@ from typing import Final, Self
 import psutil
 import pytest
 
-from tests.programs import needs
+from tests.programs import cannot, needs
 from wake_bridge.testing import until
 
 ROOT: Final = Path(__file__).parents[1]
@@ -64,7 +64,11 @@ class Container:
         (self._root / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\n", encoding="utf-8")
         (self._home / "containers.conf").write_text(_SETTINGS, encoding="utf-8")
         refusals = []
-        for runtime in filter(shutil.which, ("crun", "runc")):
+        runtimes = [*filter(shutil.which, ("crun", "runc"))]
+        if not runtimes:
+            self.close()
+            cannot("neither crun nor runc is installed")
+        for runtime in runtimes:
             self._podman[1:1] = ["--runtime", runtime]
             started = self._run(*self._start())
             if started.returncode == 0:
@@ -73,7 +77,7 @@ class Container:
             self._remove()
             del self._podman[1:3]
         self.close()
-        pytest.skip(f"podman starts no container here: {'; '.join(refusals) or 'neither crun nor runc is installed'}")
+        pytest.skip(f"podman starts no container here: {'; '.join(refusals)}")
 
     def _start(self) -> list[str]:
         places = [word for one in self._shared for word in ("-v", f"{one}:{one}")]

@@ -14,7 +14,7 @@ import pytest
 from tests.integration.test_host_links import EVERY_BYTE, FAR, HOST, FarHost, comes_true, far_host, link_to
 from wake_bridge.config.hosts import HostsFile
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Outcome, Proof, Step
-from wake_bridge.domain.errors import LateAnswer
+from wake_bridge.domain.errors import LateAnswer, LedgerError
 from wake_bridge.domain.hosts import AnswerState, AnswerThere, LinkState, MailThere
 from wake_bridge.domain.names import MINUTE, SECOND, Instant
 from wake_bridge.domain.notices import Notice
@@ -325,6 +325,24 @@ def test_what_is_answered_here_ends_it_there_and_the_deadline_there_counts_here(
         assert [one.message_id for _, one in near.hosts.told] == ["MESSAGE:1", "MESSAGE:2"]
         assert host.parts.ledger.unsettled() == []
 
+        # the ledger cannot be read at the look after the answer
+        late, read = near.handed_over(row=3), near.ledger.answered
+        await link.hand_over(asks("MESSAGE:3"))
+        waiting_in(host)
+        near.ledger.answer(late.id, None, "ack", near.clock.at)
+
+        def unread(_: Instant) -> list[Delivery]:
+            raise LedgerError("it cannot be read")
+
+        near.passes(SECOND)
+        near.ledger.answered = unread  # type: ignore[method-assign,assignment]
+        with pytest.raises(LedgerError):
+            await near.looks()
+        near.ledger.answered = read  # type: ignore[method-assign]
+        near.passes(SECOND)
+        await near.looks()
+        assert [one.message_id for _, one in near.hosts.told] == ["MESSAGE:1", "MESSAGE:2", "MESSAGE:3"]
+
         # an item comes as a pulse; it, too, is known by whom it was handed over
         item = {"pulseId": "ITEM1", "source": "inbox:build", "reason": "the build is red", "nextAction": ""}
         wake = message_wake() | {"eventType": "wake/heartbeat_pulse"}
@@ -336,7 +354,7 @@ def test_what_is_answered_here_ends_it_there_and_the_deadline_there_counts_here(
 
         # nobody owes an answer where none was asked for, or what was asked for is no time
         no_times: list[object] = [0, -1, "5", 1e300, None, [], 700_000]
-        for number, within in enumerate(no_times, 3):
+        for number, within in enumerate(no_times, 4):
             await link.hand_over(asks(f"MESSAGE:{number}", within))
             (answer,) = await link.answers([MailThere(FAR, f"MESSAGE:{number}")])
             assert answer.state is AnswerState.UNASKED

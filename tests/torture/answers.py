@@ -18,7 +18,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tests.torture.hosts import BLOWS, LONGEST, NEEDS_DISKS, Hosts, message_of, signal_all, two_hosts
+from tests.torture.hosts import (
+    AGENTS,
+    BLOWS,
+    LANES,
+    LONGEST,
+    NEEDS_DISKS,
+    Hosts,
+    lanes_of,
+    message_of,
+    shuffled,
+    signal_all,
+)
 from tests.torture.oracle import comes_true, reckon
 from tests.torture.report import Table, Verdict, run_in_lanes
 from tests.torture.rig import SENDER, Agent
@@ -28,8 +39,6 @@ from wake_bridge.demo.tmux_server import PrivateTmux
 from wake_bridge.domain.delivery import Step
 from wake_bridge.testing.memory_core import MemoryCore
 
-LANES: Final = 2
-AGENTS: Final = 4
 WITHIN: Final = 900
 """Seconds to answer in: nobody's time is over because the machine is slow."""
 
@@ -93,16 +102,9 @@ def answer_all(directory: Path, tmux: PrivateTmux, *, messages: int, seed: int, 
     names = [*BLOWS, AFTER_THERE, AFTER_HERE]
     table = Table("Mail that has to be answered on a linked host", ABOUT, "what happens", RESULTS, names)
     began = time.monotonic()
-    rounds = max(1, round(messages / len(names) / (AGENTS / 2 + 0.5)))
-    blows = [name for name in names for _ in range(rounds)]
-    random.Random(seed).shuffle(blows)
     with ExitStack() as stack:
-        made = []
-        for number in range(lanes):
-            agents = [f"a{number}{one}" for one in range(AGENTS)]
-            hosts = stack.enter_context(two_hosts(directory / f"answers{number}", tmux, agents))
-            made.append(Lane(hosts, random.Random(f"{seed} {number}")))
-        run_in_lanes(table, made, blows, _strike)
+        made = [Lane(*one) for one in lanes_of(directory, tmux, "a", seed, lanes, stack)]
+        run_in_lanes(table, made, shuffled(names, messages, seed), _strike)
         for lane in made:
             _judge(table, lane)
     table.seconds = time.monotonic() - began

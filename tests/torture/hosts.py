@@ -14,7 +14,7 @@ import socket
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -349,23 +349,35 @@ def strike_all(
     names = [*BLOWS, *(FOR_MINUTES if is_long else {})]
     table = Table("Two hosts that are linked by ssh", ABOUT, "what happens", (*RESULTS, "not for this machine"), names)
     began = time.monotonic()
-    # half of the agents are written to each time, on average
-    rounds = max(1, round(messages / len(BLOWS) / (AGENTS / 2 + 0.5)))
-    blows = [name for name in BLOWS for _ in range(rounds)]
-    random.Random(seed).shuffle(blows)
+    blows = shuffled(BLOWS, messages, seed)
     if is_long:
         blows = [*FOR_MINUTES, *blows]
     with ExitStack() as stack:
-        made = []
-        for number in range(lanes):
-            agents = [f"h{number}{one}" for one in range(AGENTS)]
-            hosts = stack.enter_context(two_hosts(directory / f"lane{number}", tmux, agents))
-            made.append(Lane(hosts, random.Random(f"{seed} {number}"), {}))
+        made = [Lane(*one, {}) for one in lanes_of(directory, tmux, "h", seed, lanes, stack)]
         run_in_lanes(table, made, blows, _strike)
         for lane in made:
             _judge(table, lane)
     table.seconds = time.monotonic() - began
     return table
+
+
+def shuffled(names: Iterable[str], messages: int, seed: int) -> list[str]:
+    """As many blows as so many messages need: half of the agents are written to each time, on average."""
+    names = [*names]
+    rounds = max(1, round(messages / len(names) / (AGENTS / 2 + 0.5)))
+    blows = [name for name in names for _ in range(rounds)]
+    random.Random(seed).shuffle(blows)
+    return blows
+
+
+def lanes_of(
+    directory: Path, tmux: PrivateTmux, letter: str, seed: int, lanes: int, stack: ExitStack
+) -> Iterator[tuple[Hosts, random.Random]]:
+    """Pairs of hosts, each with its own chance; the letter begins the names of its agents."""
+    for number in range(lanes):
+        agents = [f"{letter}{number}{one}" for one in range(AGENTS)]
+        hosts = stack.enter_context(two_hosts(directory / f"{letter}{number}", tmux, agents))
+        yield hosts, random.Random(f"{seed} {number}")
 
 
 def _strike(lane: Lane, name: str) -> tuple[str, Verdict, int]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from wake_bridge.engine.tail.poll_timer import FEW, LONGEST_REST, PollTimer
+from wake_bridge.engine.tail.poll_timer import PollTimer
 from wake_bridge.storage.graph.signal import LOOKS_AGAIN
 from wake_bridge.testing import HUNG
 
@@ -55,20 +55,6 @@ async def test_another_hint_begins_the_looks_anew() -> None:
     for _ in range(6):
         await timer.next_poll()
     assert signal.waits == [9.0, 0.005, 0.015, 0.005, 0.015, 0.040]
-
-
-async def test_after_a_flood_it_rests_and_after_a_few_events_it_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What comes meanwhile is read by one look, on every host of a graph; a single message waits for nothing."""
-    rests: list[float] = []
-
-    async def note(seconds: float) -> None:
-        rests.append(seconds)
-
-    monkeypatch.setattr(asyncio, "sleep", note)
-    timer = PollTimer(ScriptedSignal(), poll_interval=FAR)
-    for found in (0, 1, FEW, FEW + 1, 40, 1000):
-        await timer.next_poll(found)
-    assert rests == [0.025, 0.2, LONGEST_REST]
 
 
 async def test_a_poke_ends_a_wait() -> None:

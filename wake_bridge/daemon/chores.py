@@ -85,8 +85,8 @@ class _Frequent:
     due: float = 0.0
     task: asyncio.Task[None] | None = None
 
-    def is_due(self, now: float) -> bool:
-        """Whether it is to run now; it is planned anew then, from when it was due unless that was missed by a whole turn."""
+    def takes_turn(self, now: float) -> bool:
+        """Whether it runs now; it is then planned anew, from when it was due unless that was missed by a whole turn."""
         if now < self.due:
             return False
         self.due = self.due + self.seconds if now - self.due < self.seconds else now + self.seconds
@@ -158,7 +158,7 @@ class Housekeeping:
 
     def _run_due(self) -> None:
         now = asyncio.get_running_loop().time()
-        due = [one for one in self._frequent if one.is_due(now)]
+        due = [one for one in self._frequent if one.takes_turn(now)]
         # planned first: on a full disk not even a failure can be logged
         self._plan()
         for one in due:

@@ -22,6 +22,9 @@ SENT_PER_MINUTE: Final = 60
 LOOKED_FOR: Final = 600_000
 """Milliseconds for which a wake of unknown outcome is looked for where its news is not to be announced once more."""
 
+LOGGED_ONE_BY_ONE: Final = 10
+"""Events or deliveries of one step that get a line each; more get one line together."""
+
 Value = TypeVar("Value")
 
 KEY: Final = "key"

@@ -112,6 +112,11 @@ class IdentityRow:
         )
 
 
+def participates(row: IdentityRow | None) -> bool:
+    """Whether an identity takes part; one whose node is not known does."""
+    return row is None or row.participation == "active"
+
+
 @dataclass(frozen=True, slots=True)
 class MailState:
     """How one message stands for one identity now.

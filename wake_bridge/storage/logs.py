@@ -82,12 +82,12 @@ EVENTS: Final = frozenset(
         "host_away",
         # hosts that share a graph
         "lease_taken",
-        "deliveries_held",
-        "deliveries_settled",
         "lease_gone",
         "lease_given_back",
         "leases_away",
         "leases_back",
+        "deliveries_held",
+        "deliveries_settled",
         # wake events and deliveries
         "event_matched",
         "event_refused",

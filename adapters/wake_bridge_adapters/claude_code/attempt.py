@@ -25,9 +25,9 @@ from wake_bridge_adapters.claude_code.session import (
     Life,
     LiveSession,
     LiveSessions,
-    has_read,
     life_of,
     monitors_below,
+    waits_for_input,
 )
 
 MOST_READ: Final = 64 * 1024 * 1024
@@ -350,7 +350,7 @@ class Bell:
             return Trace(Proof.ACCEPTED, WakeVerdict.QUEUED.value)
         if life is Life.ENDED:
             return Trace(Proof.NONE, WakeVerdict.ENDED.value, is_absent=True)
-        rests = await self._proves_rest(fence, "") and has_read(fence.agent_pid)
+        rests = await self._proves_rest(fence, "") and waits_for_input(fence.agent_pid)
         return Trace(Proof.NONE, (WakeVerdict.RESTED if rests else WakeVerdict.UNSEEN).value, is_absent=rests)
 
     async def _watch_for(self, mark: str, fence: Binding, listening: str) -> WakeVerdict:
@@ -364,9 +364,12 @@ class Bell:
             if not heard_at and await self._sessions.heard(mark, LOOKS_APART):
                 heard_at = _now()
             rests = echo is EchoLevel.NONE and not heard_at and await self._proves_rest(fence, listening)
-            now, is_asleep = _now(), has_read(fence.agent_pid)
+            now, is_asleep = _now(), waits_for_input(fence.agent_pid)
             # its record says how it stood when it last could: the rest begins, and ends, with a look that finds it asleep
-            rests_since = (rests_since or now * is_asleep) if rests else 0.0
+            if not rests:
+                rests_since = 0.0
+            elif is_asleep and not rests_since:
+                rests_since = now
             seen = Seen(
                 echo,
                 life,

@@ -150,7 +150,7 @@ def life_of(pid: int, started: str) -> Life:
     return _from_proc(pid, started) if platform.system() == "Linux" else _from_psutil(pid, started)
 
 
-def has_read(pid: int) -> bool:
+def waits_for_input(pid: int) -> bool:
     """Whether a process sleeps until something comes in; one that waits for the processor or a disk may have input unread.
 
     Where the system does not tell (macOS) it counts as asleep.

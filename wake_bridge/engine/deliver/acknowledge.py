@@ -14,9 +14,10 @@ from wake_bridge.domain.errors import IllegalTransition, SourceError, StaleLease
 from wake_bridge.domain.events import EventStatus, MessageDetail, WakeEvent
 from wake_bridge.domain.names import EPOCH_START, Epoch, Identity, Instant, LogId
 from wake_bridge.domain.signed_wakes import is_signed
-from wake_bridge.engine.deliver.relevance import JudgedEvents, events_of, judge_events
+from wake_bridge.engine.deliver.relevance import events_of, judge_events
 from wake_bridge.engine.graph_queries import GraphQueries
 from wake_bridge.engine.settings import Current
+from wake_bridge.ports.change_log import participates
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
 
@@ -143,7 +144,7 @@ class Acknowledge:
     async def _look_at_held(self, delivery: Delivery, events: Sequence[WakeEvent]) -> None:
         judged = await judge_events(self._queries, self._ledger, delivery.identity, events)
         is_benched = delivery.hold is not None and delivery.hold.reason is HoldReason.BENCHED
-        if judged.closed or (is_benched and _participates(judged, delivery.identity)):
+        if judged.closed or (is_benched and participates(judged.identities.get(delivery.identity))):
             self._look_again(delivery.identity)
 
     def _recent(self) -> Instant:
@@ -153,8 +154,3 @@ class Acknowledge:
 def _is_further(seen: LogPosition, place: LogPosition) -> bool:
     """Whether the log was followed up to `seen`, and only went on since."""
     return seen[0] == place[0] and seen[2] == place[2] and 0 < place[1] - seen[1] <= ROWS_FOLLOWED
-
-
-def _participates(judged: JudgedEvents, identity: Identity) -> bool:
-    row = judged.identities.get(identity)
-    return row is None or row.participation == "active"

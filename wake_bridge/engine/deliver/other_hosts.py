@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
 
 import structlog
 
@@ -12,12 +11,10 @@ from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, Outcome
 from wake_bridge.domain.guards import LOOKED_AT_EVERY, OtherDriver
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.engine.deliver.leases import Leases
-from wake_bridge.ports.change_log import IdentityRow
+from wake_bridge.engine.settings import LOGGED_ONE_BY_ONE
+from wake_bridge.ports.change_log import IdentityRow, participates
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
-
-LOGGED_ONE_BY_ONE: Final = 10
-"""Deliveries that get a line each; more get one together, of another name."""
 
 
 class OtherHosts:
@@ -52,6 +49,7 @@ class OtherHosts:
         if not self._leases.are_shared or not fresh or self._other_driver() is not None:
             return list(due)
         now = self._clock.now()
+        known = self._known() or {}
         paused = {one.identity for one in self._ledger.pauses(now)}
         holds = {
             one.id: Hold(
@@ -59,7 +57,7 @@ class OtherHosts:
             )
             for one in fresh
             if not paused & {one.identity, "*"}
-            and self._participates(one.identity)
+            and participates(known.get(one.identity))
             and (driver := self._leases.elsewhere(one.identity)) is not None
             and driver.cause is Cause.OTHER_HOST
         }
@@ -83,10 +81,6 @@ class OtherHosts:
         self._report(
             "delivery_settled", "deliveries_settled", over, [{"outcome": Outcome.READ, "proof": 0}] * len(over)
         )
-
-    def _participates(self, identity: Identity) -> bool:
-        row = (self._known() or {}).get(identity)
-        return row is None or row.participation == "active"
 
     def _report(
         self, of_one: str, of_many: str, deliveries: Sequence[Delivery], facts: Sequence[Mapping[str, object]]

@@ -70,9 +70,10 @@ class AnswersElsewhere:
         hosts = self._links.hosts_up()
         if not hosts:
             return
-        since, self._looked_at = self._looked_at, self._clock.now()
+        now = self._clock.now()
         # what was handed over and answered between two looks was never seen open
-        answered = {one.id: one for one in self._ledger.answered(since) if _is_there(one)}
+        answered = {one.id: one for one in self._ledger.answered(self._looked_at) if _is_there(one)}
+        self._looked_at = now
         self._known_there &= set(answered)
         self._untold |= {one: self._there(answered[one]) for one in set(answered) - self._known_there}
         found = {one.id: one for one in self._open()}

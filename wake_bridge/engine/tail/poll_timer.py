@@ -11,14 +11,6 @@ from wake_bridge.ports.change_log import ChangeSignal
 DEBOUNCE: Final = 0.002
 """Seconds between a hint and its look: a flood of hints must not become a flood of looks."""
 
-FEW: Final = 4
-REST_FOR_EACH: Final = 0.005
-LONGEST_REST: Final = 0.25
-"""More new events than a few at once are a flood: seconds that each of them puts off the next look, and all of them together.
-
-A look costs the same whatever it finds, and every host on the graph takes it.
-"""
-
 
 class PollTimer:
     """Says when the tail polls the log.
@@ -40,10 +32,8 @@ class PollTimer:
         if self._wait is not None:
             self._wait.cancel()
 
-    async def next_poll(self, found: int = 0) -> None:
-        """Wait until the next look is due; `found` are the events that the last one found."""
-        if found > FEW:
-            await asyncio.sleep(min(found * REST_FOR_EACH, LONGEST_REST))
+    async def next_poll(self) -> None:
+        """Wait until the next look is due."""
         pause = (
             self._upcoming.pop(0) if self._upcoming else to_beat(self._poll_interval, asyncio.get_running_loop().time())
         )

@@ -21,6 +21,7 @@ from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
 from wake_bridge.domain.nudges import Driver, drivers
 from wake_bridge.domain.signed_wakes import subscription_for
 from wake_bridge.domain.subscriptions import Subscription
+from wake_bridge.engine.settings import LOGGED_ONE_BY_ONE
 from wake_bridge.engine.tail.checkpoint import Checkpoint, CursorLoss, cursor_loss, position_after, start_after
 from wake_bridge.engine.tail.log_reader import PAGE, GraphContents, LogReader, PageReading, Version
 from wake_bridge.engine.tail.page_matching import PageContext, PageMatcher, PageResult, states_of
@@ -29,9 +30,6 @@ from wake_bridge.ports.change_log import ChangeLog, ChangeSignal, CursorFile, Id
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
 from wake_bridge.ports.ledger_records import NewId, Position
-
-LOGGED_ONE_BY_ONE: Final = 10
-"""Events of one page that get a line each; more get one line together."""
 
 _KEY_SHOWN: Final = 200
 
@@ -55,11 +53,9 @@ class EventNotifier:
         self._on_events = on_events
         self._log = structlog.get_logger("tail")
         self.open_events = 0
-        self.told = 0
 
     async def notify(self, new: Sequence[WakeEvent]) -> None:
         """Log them and nudge."""
-        self.told += len(new)
         if len(new) > LOGGED_ONE_BY_ONE:
             self._log.info("event_matched", events=len(new), identities=len({event.identity for event in new}))
         else:
@@ -233,9 +229,8 @@ class Tail:
             while not await self._succeeds(self._begin):
                 pass
             while True:
-                before = self._notifier.told
                 if await self._succeeds(self._look):
-                    await self._timer.next_poll(self._notifier.told - before)
+                    await self._timer.next_poll()
         finally:
             # at worst a few rows are read again
             with suppress(LedgerError):

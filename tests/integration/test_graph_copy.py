@@ -64,11 +64,11 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def empty(postgres: PostgresServer, postgres_url: str) -> Iterator[str]:  # noqa: ARG001 - whose making made the roles
-    """A database with nothing in it, for its owner, who is no superuser."""
+    """A database with nothing in it, for its owner, who is no superuser and was granted no role."""
     url = postgres.database(is_empty=True)
     name = url.partition("?")[0].rpartition("/")[2]
     with postgres.connected() as admin:
-        admin.execute(f"CREATE ROLE {name} LOGIN IN ROLE wake_bridge_daemon".encode())
+        admin.execute(f"CREATE ROLE {name} LOGIN".encode())
         admin.execute(f"ALTER DATABASE {name} OWNER TO {name}".encode())
     yield postgres.at(name, name)
     postgres.drop(url)

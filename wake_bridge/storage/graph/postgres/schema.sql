@@ -213,7 +213,7 @@ BEGIN
 END $$;
 
 -- Who may see and write what: readers and writers by userId, daemons all. A login role is given one of these; where they
--- cannot be made, everybody who may use the tables at all counts as a daemon.
+-- cannot be made, everybody who may use the tables at all counts as a daemon; who owns the graph always does.
 DO $$
 DECLARE
     role_name text;
@@ -239,6 +239,7 @@ CREATE FUNCTION wake_bridge.is_daemon() RETURNS boolean
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT CASE WHEN to_regrole('wake_bridge_daemon') IS NULL THEN true
         ELSE pg_has_role(session_user, 'wake_bridge_daemon', 'MEMBER') END
+        OR pg_has_role(session_user, (SELECT relowner FROM pg_class WHERE oid = 'wake_bridge.graphlog'::regclass), 'MEMBER')
 $$;
 
 -- whether a function of the owner is at work; session_user is still who logged in

@@ -21,6 +21,7 @@ from wake_bridge.domain.delivery import Outcome
 from wake_bridge.domain.hosts import AnswerState, LinkState, MailThere
 from wake_bridge.domain.signed_wakes import signature_of
 from wake_bridge.integrations.hosts.connection import HostConnection
+from wake_bridge.integrations.hosts.links import TAKES_NO_ANSWERS
 from wake_bridge.schemas.relay import ANSWER, LONGEST
 from wake_bridge.testing import HUNG
 from wake_bridge.testing.wake_entrance import KEY
@@ -66,7 +67,7 @@ def test_an_older_host_takes_wakes_and_is_asked_for_no_answer() -> None:
             assert [(one.agent_identity, one.where) for one in link.agents] == [("@far", "far:0.0")]
             assert (await link.hand_over(asks("MESSAGE:1"))).status == 202
             (answer,) = await link.answers([MailThere(FAR, "MESSAGE:1")])
-            assert answer.state is AnswerState.UNASKED
+            assert (answer.state, link.why) == (AnswerState.UNASKED, TAKES_NO_ANSWERS)
             await link.tell_answered([MailThere(FAR, "MESSAGE:1")])
             assert link.state is LinkState.UP
         await asyncio.gather(*playing)

@@ -33,6 +33,8 @@ LOOKED_EVERY: Final = 2.0
 STANDS: Final = 30.0
 """Seconds after which a link that was up counts as one that works: what failed before is forgotten."""
 
+TAKES_NO_ANSWERS: Final = "its release takes no answers to mail: only this host does"
+
 _OK: Final = 200
 _UNKNOWN_THERE: Final = 404
 
@@ -58,7 +60,7 @@ class Link:
         self.host = host
         self.state = LinkState.CONNECTING
         self.why = "the link is being made"
-        self.version = ""
+        self.version, self._lacks = "", ""
         self.agents: tuple[AgentElsewhere, ...] = ()
         self._changed = changed
         self._jitter = jitter
@@ -94,7 +96,7 @@ class Link:
         connection = await self._opened(self.host)
         try:
             self._connection = connection
-            self.version = str(connection.hello.get("version", ""))
+            self.version, self._lacks = str(connection.hello.get("version", "")), ""
             await connection.serve(self._take_state)
         finally:
             self._connection = None
@@ -102,7 +104,7 @@ class Link:
 
     def _take_state(self, frame: Frame) -> None:
         trouble, before = str(frame.get("trouble") or ""), self.state
-        self.state, self.why = (LinkState.NO_DAEMON, trouble) if trouble else (LinkState.UP, "")
+        self.state, self.why = (LinkState.NO_DAEMON, trouble) if trouble else (LinkState.UP, self._lacks)
         if not trouble:
             self.agents = agents_elsewhere(frame.get("agents"))
         if self.state is not before:
@@ -137,6 +139,7 @@ class Link:
         answer = await self.ask("relay_answers", {"asked": mail_elsewhere(asked)})
         if answer.get("status") != _OK:
             if answer.get("status") == _UNKNOWN_THERE:
+                self._takes_no_answers()
                 return [AnswerThere(AnswerState.UNASKED)] * len(asked)
             raise UnansweredThere(str(answer.get("why") or "it did not say why"))
         return answers_elsewhere(answer.get("said"), len(asked))
@@ -147,6 +150,12 @@ class Link:
         answer = await self.ask("relay_answered", {"body": body, "signature": self._signed(body)})
         if answer.get("status") not in {_OK, _UNKNOWN_THERE}:
             raise UnansweredThere(str(answer.get("why") or "it did not say why"))
+
+    def _takes_no_answers(self) -> None:
+        """Say so, once for each session: the program over there is older."""
+        if not self._lacks:
+            self._lacks = self.why = TAKES_NO_ANSWERS
+            self._log.warning("host_linked", host=self.host.name, version=self.version, reason=TAKES_NO_ANSWERS)
 
     async def _ask(self, kind: str, **fields: Any) -> Frame:
         if self._connection is None:

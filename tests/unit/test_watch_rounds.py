@@ -19,7 +19,14 @@ from wake_bridge.engine.explain.pane_reports import Glance
 from wake_bridge.engine.graph_queries import GraphPresence
 from wake_bridge.engine.presence import watch
 from wake_bridge.engine.presence.remembered_panes import RememberedPanes
-from wake_bridge.engine.presence.resolve_schedule import PLANNED_AT_ONCE, RESOLVE_AGAIN, RESOLVED_AT_ONCE
+from wake_bridge.engine.presence.resolve_schedule import (
+    PLANNED_AT_ONCE,
+    PLANNED_AT_REST,
+    RESOLVE_AGAIN,
+    RESOLVED_AT_ONCE,
+    STILL,
+    STILL_AFTER,
+)
 from wake_bridge.engine.presence.watch import (
     CHANGE_LASTS,
     LIVELY_ROUND,
@@ -396,12 +403,72 @@ def test_unchanged_places_are_looked_at_one_in_a_round() -> None:
         return await seeing(place, address)
 
     scene.adapter.observe = observe  # type: ignore[method-assign]
-    scene.clock.at += LOOK_AGAIN
+    scene.clock.at += STILL * LOOK_AGAIN
     for looks in range(1, 9):
         scene.rounds(2)
         assert len(seen) == looks
         scene.clock.at += LOOKS_AGAIN_APART
     assert sorted(seen) == names(8)
+
+
+def test_a_pane_that_stands_still_for_long_costs_little_until_it_changes_or_something_waits() -> None:
+    """An idle daemon: who writes to nobody need not be found and looked at all the time."""
+    scene = Scene([ADA])
+    scene.adapter.agents["ada"] = ImaginedAgent()
+    looks: list[Place] = []
+    seeing = scene.adapter.observe
+
+    async def observe(place: Place, address: Address) -> Observation:
+        looks.append(place)
+        return await seeing(place, address)
+
+    scene.adapter.observe = observe  # type: ignore[method-assign]
+    scene.rounds(1 + int(STILL_AFTER / 1000 / ROUND))
+    assert (len(looks), scene.adapter.resolved["ada"]) == (2, 4)
+    looks.clear()
+    scene.adapter.resolved.clear()
+    scene.rounds(int(3_600 / ROUND))
+    assert (len(looks), scene.adapter.resolved["ada"]) == (15, 30), "once in four minutes, and in two"
+
+    scene.adapter.agents["ada"].state = PresenceState.WAITING_ON_APPROVAL
+    scene.rounds(int(STILL_AFTER / 1000 / ROUND))
+    looks.clear()
+    scene.rounds(int(600 / ROUND))
+    assert len(looks) == 10, "what stands in the way may end in silence"
+
+    resolved = scene.adapter.resolved["ada"]
+    scene.waiting = {ADA}
+    scene.rounds(1 + int(RESOLVE_AGAIN / 1000 / ROUND))
+    assert scene.adapter.resolved["ada"] > resolved
+    resolved, scene.waiting = scene.adapter.resolved["ada"], set()
+    scene.adapter.agents["ada"].state = PresenceState.ACTIVE
+    scene.rounds(1 + int((PLANNED_AT_REST + RESOLVE_AGAIN) / 1000 / ROUND))
+    assert scene.adapter.resolved["ada"] > resolved
+
+
+def test_at_rest_the_routes_of_all_are_gone_through_now_and_then() -> None:
+    """What each identity's routes are costs questions to the ledger; who comes or goes is seen in the next round."""
+    everybody = {ADA}
+    scene = Scene(everybody)
+    scene.adapter.agents |= {"ada": ImaginedAgent(), "ben": ImaginedAgent()}
+    asked: list[Identity] = []
+    naming = scene.routes.names
+
+    def names(identity: Identity) -> list[str]:
+        asked.append(identity)
+        return naming(identity)
+
+    scene.routes.names = names  # type: ignore[assignment, method-assign]
+    scene.rounds(2)
+    asked.clear()
+    scene.rounds(int(60 / ROUND))
+    assert asked == [ADA] * 6
+    everybody.add(Identity("@ben"))
+    scene.rounds()
+    assert scene.watch.sighted(Identity("@ben"))
+    everybody.remove(Identity("@ben"))
+    scene.rounds()
+    assert scene.watch.sighted(Identity("@ben")) is None
 
 
 def test_newcomers_are_found_soon_however_many_come() -> None:

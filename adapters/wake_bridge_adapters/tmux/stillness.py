@@ -7,15 +7,15 @@ another program in the foreground, leave no trace there: so a listing counts for
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Final
 
 SETTLES: Final = 0.1
 """Seconds in which a server is done with the client of a call that has ended."""
 
-COUNTS_FOR: Final = 10.0
+COUNTS_FOR: Final = 30.0
 """Seconds for which a listing counts while its server sleeps."""
 
 
@@ -31,10 +31,10 @@ class Stillness:
     def __init__(self, server_pid: int, signs: Mapping[str, str], wanted: frozenset[str]) -> None:
         self.signs = signs
         self._wanted = wanted
-        self._directory = Path(f"/proc/{server_pid}")
+        self._directory = f"/proc/{server_pid}"
         self._loop = asyncio.get_running_loop()
         self._ends = self._loop.time() + COUNTS_FOR
-        self._account = ""
+        self._account = b""
         self._settling: asyncio.TimerHandle | None = None
         self._settle()
 
@@ -54,7 +54,7 @@ class Stillness:
         return bool(self._account) and self._account == self._read()
 
     def _settle(self) -> None:
-        self._account = ""
+        self._account = b""
         if self._settling is not None:
             self._settling.cancel()
         self._settling = self._loop.call_later(SETTLES, self._note)
@@ -63,11 +63,20 @@ class Stillness:
         self._settling = None
         self._account = self._read()
 
-    def _read(self) -> str:
+    def _read(self) -> bytes:
         """How long and how often the server ran; empty where that cannot be told, or another process has its number."""
         try:
-            if not (self._directory / "comm").read_text().startswith("tmux"):
-                return ""
-            return (self._directory / "schedstat").read_text()
-        except (OSError, UnicodeDecodeError):
-            return ""
+            if not _contents(f"{self._directory}/comm").startswith(b"tmux"):
+                return b""
+            return _contents(f"{self._directory}/schedstat")
+        except OSError:
+            return b""
+
+
+def _contents(path: str) -> bytes:
+    """A short file whole, without what `open` does for text: this is read at every round. Raises `OSError`."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, 256)
+    finally:
+        os.close(descriptor)

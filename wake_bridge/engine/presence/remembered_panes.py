@@ -9,14 +9,14 @@ from typing import Final
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.routing import Address, Binding, Claim, RememberedPane
 from wake_bridge.domain.sessions import NOBODY, Session
-from wake_bridge.engine.presence.resolve_schedule import RESOLVE_AGAIN
+from wake_bridge.engine.presence.resolve_schedule import RESOLVE_AGAIN, STILL
 from wake_bridge.ports.adapter import Place
 from wake_bridge.ports.ledger import Ledger
 
 WRITTEN_EVERY: Final = 60_000
 """Milliseconds after which it is written down that an agent is still there."""
 
-UNWRITTEN: Final = WRITTEN_EVERY + 2 * RESOLVE_AGAIN
+UNWRITTEN: Final = WRITTEN_EVERY + 2 * STILL * RESOLVE_AGAIN
 """Milliseconds for which an agent may have been seen after what was written down last: its next turn writes it."""
 
 

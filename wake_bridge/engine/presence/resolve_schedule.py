@@ -14,11 +14,20 @@ from wake_bridge.ports.clock import Clock
 RESOLVE_AGAIN: Final = 30_000
 """Milliseconds after which a place is resolved anew, whether it still answers or could not be found."""
 
+STILL_AFTER: Final = 120_000
+"""Milliseconds without a change after which a place stands still, and nothing need be done for it as often."""
+
+STILL: Final = 4
+"""How many times as long a place that stands still may wait for its turn, if nothing waits for its agent."""
+
 MISSED_AGAIN: Final = 2_000
 """The same where there is no place, and something waits."""
 
 PLANNED_EVERY: Final = 1_000
 """Milliseconds between two plans: quick rounds need not go through all identities."""
+
+PLANNED_AT_REST: Final = 10_000
+"""The same while nothing waits, nobody comes or goes, and all have had their turn."""
 
 RESOLVED_AT_ONCE: Final = 10
 """Places of each kind and adapter resolved in one round: each costs a call, and thousands of subscriptions may lead nowhere."""
@@ -29,8 +38,8 @@ PLANNED_AT_ONCE: Final = 100
 RouteKey = tuple[Identity, str]
 """Whose route, and by which adapter."""
 
-Kind = tuple[str, bool]
-"""Routes whose turn comes apart from others': their adapter, and whether they are missed because something waits."""
+Kind = tuple[str, int]
+"""Routes whose turn comes apart from others': their adapter, and the milliseconds after which they are resolved anew."""
 
 Found = TypeVar("Found")
 
@@ -86,6 +95,11 @@ class Turns:
     def __init__(self) -> None:
         self._left: deque[Identity] = deque()
 
+    @property
+    def are_over(self) -> bool:
+        """Whether all have had theirs since they began anew."""
+        return not self._left
+
     def put_first(self, identity: Identity) -> None:
         """It is the next."""
         self._left.appendleft(identity)
@@ -101,12 +115,18 @@ class Turns:
         return everybody & set(turn)
 
 
+def again(*, is_missed: bool, is_still: bool) -> int:
+    """Milliseconds after which a route is resolved anew: by which something waits in vain, or of a place that stands still."""
+    return MISSED_AGAIN if is_missed else RESOLVE_AGAIN * (STILL if is_still else 1)
+
+
 class ResolveSchedule:
     """Those never resolved come first and quickly, a few a round; the others when they were resolved long ago."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._planned_at = EPOCH_START
+        self._is_behind = False
         self._resolved_at: OfIdentities[Instant] = OfIdentities()
         self._newcomers: dict[Kind, deque[RouteKey]] = {}
 
@@ -120,13 +140,19 @@ class ResolveSchedule:
         """Whether the last plan is young enough to go on with."""
         return self._clock.now() - self._planned_at < PLANNED_EVERY
 
+    @property
+    def may_rest(self) -> bool:
+        """Whether it is where nothing has called for another one."""
+        return not self._is_behind and self._clock.now() - self._planned_at < PLANNED_AT_REST
+
     def note_resolved(self, key: RouteKey) -> None:
         """It was resolved just now, in turn or not."""
         self._resolved_at[key] = self._clock.now()
 
     def forget(self, key: RouteKey) -> None:
-        """It must be found anew."""
+        """It must be found anew, and soon."""
         self._resolved_at.pop(key, None)
+        self._planned_at = EPOCH_START
 
     def forget_all(self, identity: Identity) -> None:
         """All of an identity's must be found anew, and at once."""
@@ -139,19 +165,20 @@ class ResolveSchedule:
         """See `OfIdentities.keep_only`."""
         self._resolved_at.keep_only(watched, whose, wanted)
 
-    def plan(self, wanted: Mapping[RouteKey, bool]) -> list[RouteKey]:
-        """Whose turn it is, out of those that are wanted now and whether they are missed."""
+    def plan(self, wanted: Mapping[RouteKey, int]) -> list[RouteKey]:
+        """Whose turn it is, out of those that are wanted now, each with the milliseconds after which it is resolved anew."""
         now = self._planned_at = self._clock.now()
         due: dict[Kind, list[RouteKey]] = {}
         new: dict[Kind, deque[RouteKey]] = {}
-        for key, is_missed in wanted.items():
-            at, kind = self._resolved_at.get(key), (key[1], is_missed)
+        for key, again in wanted.items():
+            at, kind = self._resolved_at.get(key), (key[1], again)
             if at is None:
                 new.setdefault(kind, deque()).append(key)
-            elif now - at >= (MISSED_AGAIN if is_missed else RESOLVE_AGAIN):
+            elif now - at >= again:
                 due.setdefault(kind, []).append(key)
         self._newcomers = new
         turns = self.next_newcomers()
+        self._is_behind = any(len(keys) > RESOLVED_AT_ONCE for keys in due.values())
         for keys in due.values():
             turns += heapq.nsmallest(RESOLVED_AT_ONCE, keys, key=self._resolved_at.__getitem__)
         self._resolved_at.update(dict.fromkeys(turns, now))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Container, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -26,7 +27,15 @@ from wake_bridge.domain.presence import (
 from wake_bridge.domain.routing import Address, Binding, Route
 from wake_bridge.engine.presence.adapter_calls import AdapterCalls
 from wake_bridge.engine.presence.remembered_panes import RememberedPanes
-from wake_bridge.engine.presence.resolve_schedule import OfIdentities, ResolveSchedule, RouteKey, Turns
+from wake_bridge.engine.presence.resolve_schedule import (
+    STILL,
+    STILL_AFTER,
+    OfIdentities,
+    ResolveSchedule,
+    RouteKey,
+    Turns,
+    again,
+)
 from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.adapter import HarnessAdapter, Nowhere, PersonActive, PersonSeen, Place
@@ -62,14 +71,15 @@ LOOKS_AT_ONCE: Final = 8
 class TrackedPlace:
     """A place and what was seen there.
 
-    `since` is when it began to show what it shows now; `turns` counts how often it was seen to begin a turn, the last one
-    at `turn_began`. `rests` counts how often it was seen to stand at nothing, and `is_at_rest` says that it does now: at a
-    turn, or otherwise for as long as idle needs to be proven; None where no look could tell. A screen that is just drawn
-    anew can miss what its agent stands at.
+    `changed_at` is when its pulse was seen to change last, or it was found; `since` is when it began to show what it shows now;
+    `turns` counts how often it was seen to begin a turn, the last one at `turn_began`. `rests` counts how often it was seen to
+    stand at nothing, and `is_at_rest` says that it does now: at a turn, or otherwise for as long as idle needs to be proven; None
+    where no look could tell. A screen that is just drawn anew can miss what its agent stands at.
     """
 
     route: Route
     place: Place
+    changed_at: Instant
     pulse: str = ""
     since: Instant = EPOCH_START
     turns: int = 0
@@ -79,6 +89,15 @@ class TrackedPlace:
     nothing_since: Instant | None = None
     samples: deque[Observation] = field(default_factory=lambda: deque(maxlen=8))
     is_looked_at: bool = False
+
+    def is_still(self, now: Instant) -> bool:
+        """Whether nothing has changed there for long."""
+        return now - self.changed_at >= STILL_AFTER
+
+    def is_due(self, now: Instant) -> bool:
+        """Whether to look at it again though nothing has changed: what is no evidence of rest may end in silence."""
+        is_at_rest = self.is_still(now) and vote_of(self.samples[-1])[0] is PresenceState.IDLE
+        return now - self.last_seen >= LOOK_AGAIN * (STILL if is_at_rest else 1)
 
     @property
     def last_seen(self) -> Instant:
@@ -107,7 +126,7 @@ class TrackedPlace:
 
     def stays(self, at: Instant) -> None:
         """It was seen to show the same as at the last look."""
-        if standing_of(self.samples[-1].evidence).is_certain:
+        if self.nothing_since is not None and not self.is_at_rest and standing_of(self.samples[-1].evidence).is_certain:
             self._note_rest(at)
 
     def _note_rest(self, at: Instant, *, is_certain: bool = False) -> None:
@@ -192,6 +211,7 @@ class Watch:
         self._nowhere: OfIdentities[Nowhere] = OfIdentities()
         self._turns, self._waiting_turns = Turns(), Turns()
         self._schedule = ResolveSchedule(clock)
+        self._planned_for: AbstractSet[Identity] = frozenset()
         self._stirred = asyncio.Event()
         self._lively_until = EPOCH_START
         self._quick_until = EPOCH_START
@@ -223,7 +243,7 @@ class Watch:
             self._memory.note(route.address, found, asked_at)
         track = self._tracks.get(key)
         if track is None or track.place.key != found.key:
-            self._tracks[key] = TrackedPlace(route, found)
+            self._tracks[key] = TrackedPlace(route, found, asked_at)
         else:
             track.place, track.route = found, route
         return found
@@ -235,7 +255,7 @@ class Watch:
             return fuse(seen, None, self._clock.now(), self._current.settings.fresh_for_ms)
         track = self._tracks.get(_key(route))
         if track is None or track.place.key != place.key:
-            track = self._tracks[_key(route)] = TrackedPlace(route, place)
+            track = self._tracks[_key(route)] = TrackedPlace(route, place, self._clock.now())
         latest = await self._sample(self._routes.adapter(route), place, route.address, track)
         return fuse(latest, track.elder(latest), self._clock.now(), self._current.settings.fresh_for_ms)
 
@@ -336,10 +356,8 @@ class Watch:
     async def round(self) -> None:
         """One survey of all watched places. What hangs is left behind, and goes on beside the next rounds."""
         waiting = self._waiting()
-        turns = (
-            self._schedule.next_newcomers() if self._schedule.is_planned else self._schedule.plan(self._wanted(waiting))
-        )
-        again, others = [one for one in turns if one in self._tracks], [one for one in turns if one not in self._tracks]
+        turns = self._schedule.next_newcomers() if self._schedule.is_planned else self._plan(waiting)
+        known, others = [one for one in turns if one in self._tracks], [one for one in turns if one not in self._tracks]
         if others:
             await self._patiently(self._locate_all(others))
         by_adapter: dict[str, list[TrackedPlace]] = {}
@@ -349,7 +367,7 @@ class Watch:
         surveys = (
             self._survey(self._routes.adapter(tracks[0].route), tracks, waiting) for tracks in by_adapter.values()
         )
-        await self._patiently(self._locate_all(again), *surveys)
+        await self._patiently(*surveys, *([self._locate_all(known)] if known else []))
 
     def _pause(self) -> float:
         """Seconds to the next round."""
@@ -362,7 +380,8 @@ class Watch:
         """Have it done, and wait for it, but not for what hangs. Raises what was raised in it, or in what was left."""
         fresh = {asyncio.create_task(one) for one in work}
         try:
-            await asyncio.wait(fresh, timeout=PATIENCE)
+            if fresh:
+                await asyncio.wait(fresh, timeout=PATIENCE)
         except asyncio.CancelledError:
             for task in fresh | self._left_behind:
                 task.cancel()
@@ -372,15 +391,23 @@ class Watch:
         for task in tasks - self._left_behind:
             task.result()
 
-    def _wanted(self, waiting: set[Identity]) -> dict[RouteKey, bool]:
-        """The routes whose turn it is, each with whether it is missed; the samples of what is not worth watching are dropped."""
+    def _plan(self, waiting: set[Identity]) -> list[RouteKey]:
+        """Whose turn it is now; by the last plan where nothing can have changed since."""
         watched = waiting.union(self._watched())
+        if not waiting and watched == self._planned_for and self._turns.are_over and self._schedule.may_rest:
+            return self._schedule.next_newcomers()
+        return self._schedule.plan(self._wanted(waiting, watched))
+
+    def _wanted(self, waiting: AbstractSet[Identity], watched: AbstractSet[Identity]) -> dict[RouteKey, int]:
+        """The routes whose turn it is, each with `again`; the samples of what is not worth watching are dropped."""
+        self._planned_for, now = watched, self._clock.now()
         whose = self._waiting_turns.next(waiting) | self._turns.next(watched)
-        wanted = {
-            (identity, adapter): identity in waiting and (identity, adapter) not in self._tracks
-            for identity in whose
-            for adapter in self._routes.names(identity)
-        }
+        wanted: dict[RouteKey, int] = {}
+        for identity in whose:
+            places, is_waited_for = self._tracks.of(identity), identity in waiting
+            is_still = bool(places) and not is_waited_for and all(one.is_still(now) for one in places)
+            for key in ((identity, adapter) for adapter in self._routes.names(identity)):
+                wanted[key] = again(is_missed=is_waited_for and key not in self._tracks, is_still=is_still)
         for known in (self._tracks, self._nowhere, self._schedule):
             known.keep_only(watched, whose, wanted.keys())
         return wanted
@@ -408,14 +435,14 @@ class Watch:
             if track.is_looked_at or not (track.route.capabilities.watchable or identity in waiting):
                 continue
             if pulse != track.pulse:
-                track.pulse = pulse
+                track.pulse, track.changed_at = pulse, asked_at
                 looks.append(self._follow(adapter, track, waiting))
             elif not track.samples:
                 looks.append(self._look_once(adapter, track))
-            elif self._clock.now() - track.last_seen >= LOOK_AGAIN:
+            elif asked_at - self._looked_again_at >= LOOKS_AGAIN_APART and track.is_due(asked_at):
                 unchanged.append(track)
-        if unchanged and self._clock.now() - self._looked_again_at >= LOOKS_AGAIN_APART:
-            self._looked_again_at = self._clock.now()
+        if unchanged:
+            self._looked_again_at = asked_at
             looks.append(self._look_once(adapter, min(unchanged, key=lambda one: one.last_seen)))
         await asyncio.gather(*looks)
 

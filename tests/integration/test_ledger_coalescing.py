@@ -59,6 +59,26 @@ def test_each_identity_gathers_for_itself(ledger: LedgerStore, new_id: NewId) ->
     assert gathered == {"@a": [1, 3], "@b": [2]}
 
 
+def test_who_gathers_for_many_asks_once_for_all(ledger: LedgerStore, new_id: NewId) -> None:
+    """Beside a line in the journal of each nothing is asked for one identity alone: each host gathers what all are told."""
+    everybody = [f"@a{number}" for number in range(50)]
+    advance(ledger, *(sample_event(number, who, window=30) for number, who in enumerate(everybody, 1)))
+    opened = ledger.gather(START, new_id)
+    advance(ledger, *(sample_event(number, who, window=30) for number, who in enumerate(everybody, 51)))
+
+    run: list[str] = []
+    ledger._db.connection.set_trace_callback(run.append)
+    joined = ledger.gather(later(1), new_id)
+    ledger._db.connection.set_trace_callback(None)
+
+    # each trigger shows its statement once more
+    asked = set(run)
+    lines = [one for one in asked if one.startswith("INSERT INTO journal")]
+    assert {one.id for one in joined} == {one.id for one in opened}
+    assert len(lines) == len(everybody)
+    assert len(asked) - len(lines) < 20
+
+
 def test_only_open_immediate_events_gather(ledger: LedgerStore, new_id: NewId) -> None:
     """`next_turn` lives outside deliveries until it rides along; closed events need none."""
     rider, closed = sample_event(1, policy=WakePolicy.NEXT_TURN), sample_event(2)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import sqlite3
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Outcome, Proof, Step
@@ -29,6 +30,33 @@ _MAY_BE_ANNOUNCED_AGAIN: Final = """
         AND NOT EXISTS (SELECT 1 FROM announced
             WHERE announced.identity = wake_event.identity AND announced.subject_key = wake_event.subject_key)
 """
+
+
+_IS_LOOSE: Final = "status = 'open' AND policy = 'immediate' AND delivery_id IS NULL"
+_UNFROZEN: Final = "state IN ('PENDING', 'DISPATCHED') AND delivery.ack_within = 0"
+
+_LOOSE: Final = f"""
+    SELECT loose.*, delivery.id AS unfrozen, delivery.due_at AS due_before FROM (
+        SELECT identity, MIN(due_at) AS due_at, COUNT(*) AS events FROM wake_event
+        WHERE {_IS_LOOSE} AND ack_within = 0 GROUP BY identity) AS loose
+    LEFT JOIN delivery ON delivery.identity = loose.identity AND {_UNFROZEN} ORDER BY loose.identity
+"""  # noqa: S608 - ours
+_TO_ANSWER: Final = f"""
+    SELECT id, identity, due_at, ack_within FROM wake_event WHERE {_IS_LOOSE} AND ack_within > 0 ORDER BY seq
+"""  # noqa: S608 - ours
+_TAKE_IN_LOOSE: Final = (
+    f"""
+    INSERT INTO delivery_event (delivery_id, event_id) SELECT delivery.id, wake_event.id FROM wake_event
+        CROSS JOIN delivery ON delivery.identity = wake_event.identity AND {_UNFROZEN}
+    WHERE {_IS_LOOSE} AND wake_event.ack_within = 0 ON CONFLICT DO NOTHING
+    """,  # noqa: S608 - ours
+    f"""
+    UPDATE wake_event SET delivery_id = (
+        SELECT delivery.id FROM delivery WHERE delivery.identity = wake_event.identity AND {_UNFROZEN})
+    WHERE {_IS_LOOSE} AND wake_event.ack_within = 0
+    """,  # noqa: S608 - ours
+)
+"""Once everybody to whom something loose is addressed has an unfrozen delivery."""
 
 
 class SecondChances(Membership):
@@ -158,25 +186,14 @@ class Coalescing(LedgerPart):
 
     def gather(self, now: Instant, new_id: NewId) -> list[Delivery]:
         """See `Ledger.gather`."""
-        loose = (
-            "SELECT identity, MIN(due_at) AS due_at, COUNT(*) AS events FROM wake_event"
-            " WHERE status = 'open' AND policy = 'immediate' AND delivery_id IS NULL AND ack_within = 0 GROUP BY identity"
-        )
-        to_answer = (
-            "SELECT id, identity, due_at, ack_within FROM wake_event"
-            " WHERE status = 'open' AND policy = 'immediate' AND delivery_id IS NULL AND ack_within > 0 ORDER BY seq"
-        )
-        if not self._db.rows(loose) and not self._db.rows(to_answer):
+        if not self._db.rows(_LOOSE) and not self._db.rows(_TO_ANSWER):
             return []
         with self._db.derived():
             return [
-                *(
-                    self._gather_for(row["identity"], row["due_at"], row["events"], now, new_id)
-                    for row in self._db.rows(loose)
-                ),
+                *self._gather_loose(self._db.rows(_LOOSE), now, new_id),
                 *(
                     self._open_alone(row["id"], row["identity"], row["due_at"], row["ack_within"], now, new_id)
-                    for row in self._db.rows(to_answer)
+                    for row in self._db.rows(_TO_ANSWER)
                 ),
             ]
 
@@ -204,22 +221,32 @@ class Coalescing(LedgerPart):
                 {"now": now, "identity": identity},
             )
 
-    def _gather_for(self, identity: Identity, due_at: Instant, events: int, now: Instant, new_id: NewId) -> Delivery:
-        unfrozen = self._db.value(
-            "SELECT id FROM delivery WHERE identity = ? AND state IN ('PENDING', 'DISPATCHED') AND ack_within = 0",
-            (identity,),
+    def _gather_loose(self, loose: Sequence[sqlite3.Row], now: Instant, new_id: NewId) -> list[Delivery]:
+        """Take in all that is loose: a flood is for many identities, and each statement for one of them would be paid for by all."""
+        if not loose:
+            return []
+        ids = {row["identity"]: row["unfrozen"] or new_id() for row in loose}
+        self._db.change_each(
+            "INSERT INTO delivery (id, identity, created_at, due_at) VALUES (?, ?, ?, ?)",
+            [(ids[row["identity"]], row["identity"], now, row["due_at"]) for row in loose if row["unfrozen"] is None],
         )
-        if unfrozen is None:
-            unfrozen = self._open(identity, due_at, now, new_id)
-            self._write_line(unfrozen, Step.OPENED, {"events": str(events)}, now)
-        else:
-            self._db.change(
-                "UPDATE delivery SET due_at = :due_at WHERE id = :id AND due_at > :due_at",
-                {"id": unfrozen, "due_at": due_at},
-            )
-            self._write_line(unfrozen, Step.JOINED, {"events": str(events)}, now)
-        self._take_in_loose(unfrozen, identity)
-        return self._read(unfrozen)
+        self._db.change_each(
+            "UPDATE delivery SET due_at = ? WHERE id = ?",
+            [
+                (row["due_at"], row["unfrozen"])
+                for row in loose
+                if row["unfrozen"] and row["due_at"] < row["due_before"]
+            ],
+        )
+        for row in loose:
+            step = Step.OPENED if row["unfrozen"] is None else Step.JOINED
+            self._write_line(ids[row["identity"]], step, {"events": str(row["events"])}, now)
+        for statement in _TAKE_IN_LOOSE:
+            self._db.change(statement)
+        return self._deliveries(
+            "SELECT delivery.* FROM json_each(?) AS asked JOIN delivery ON delivery.id = asked.value ORDER BY identity",
+            (to_json([*ids.values()]),),
+        )
 
     def _open_alone(
         self, event_id: str, identity: Identity, due_at: Instant, ack_within: int, now: Instant, new_id: NewId
@@ -235,24 +262,3 @@ class Coalescing(LedgerPart):
         self._db.change("INSERT INTO delivery_event (delivery_id, event_id) VALUES (?, ?)", (delivery_id, event_id))
         self._db.change("UPDATE wake_event SET delivery_id = ? WHERE id = ?", (delivery_id, event_id))
         return self._read(delivery_id)
-
-    def _open(self, identity: Identity, due_at: Instant, now: Instant, new_id: NewId) -> str:
-        delivery_id = new_id()
-        self._db.change(
-            "INSERT INTO delivery (id, identity, created_at, due_at) VALUES (?, ?, ?, ?)",
-            (delivery_id, identity, now, due_at),
-        )
-        return delivery_id
-
-    def _take_in_loose(self, delivery_id: str, identity: Identity) -> None:
-        self._db.change(
-            "INSERT INTO delivery_event (delivery_id, event_id) SELECT ?, id FROM wake_event"
-            " WHERE status = 'open' AND policy = 'immediate' AND delivery_id IS NULL AND ack_within = 0 AND identity = ?"
-            " ON CONFLICT DO NOTHING",
-            (delivery_id, identity),
-        )
-        self._db.change(
-            "UPDATE wake_event SET delivery_id = ?"
-            " WHERE status = 'open' AND policy = 'immediate' AND delivery_id IS NULL AND ack_within = 0 AND identity = ?",
-            (delivery_id, identity),
-        )

@@ -46,7 +46,7 @@ WATCHED_EVERY: Final = 2.0
 NOTICES_EVERY: Final = 5.0
 """Seconds between two looks for what a person should know."""
 
-REMINDERS_EVERY: Final = 1.0
+REMINDERS_EVERY: Final = 2.0
 """Seconds between two looks for reminders that are due."""
 
 ESCALATED_EVERY: Final = 10.0
@@ -55,7 +55,7 @@ ESCALATED_EVERY: Final = 10.0
 SHOWN_AGAIN: Final = 60_000
 """Milliseconds after which a status line is told again how many agents wait."""
 
-PLACE_LOOKED_AT_EVERY: Final = 1.0
+PLACE_LOOKED_AT_EVERY: Final = 2.0
 """Seconds between two looks whether the ledger still lies at its place; before every write it is looked at besides."""
 
 NOTED_EVERY: Final = 60.0

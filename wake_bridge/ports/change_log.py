@@ -256,6 +256,9 @@ class ChangeSignal(Protocol):
     looks_again: Sequence[float]
     """Seconds to the next look after that of a hint, and from that on: a hint may come before what it is of can be seen."""
 
+    later_by: float
+    """Share of a pause without hints by which the look after it comes later at most, by chance: many hosts may ask one server."""
+
     async def wait(self, timeout: float) -> bool:
         """Return True when a hint came, False after `timeout` seconds."""
 

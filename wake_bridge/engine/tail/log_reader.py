@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from wake_bridge.domain.epochs import CursorStatus, cursor_status, fingerprint_of_empty
+from wake_bridge.domain.errors import SourceError
 from wake_bridge.domain.messages import MESSAGE_LABEL
 from wake_bridge.domain.names import BROADCAST, Identity, Instant, LogId
 from wake_bridge.domain.values import dataclass
@@ -121,6 +123,19 @@ class LogReader:
             with_audience=audiences_of(self._log, page.entries),
             typed_later=self._typed_beyond(page),
         )
+
+    def look_out(self, seen: Version | None, over: threading.Event, pauses: Sequence[float]) -> None:
+        """Look after each pause, in seconds, until something was committed since `seen`, the log cannot be read, or `over` is set."""
+        for pause in pauses:
+            if over.wait(pause):
+                return
+            try:
+                self.heals += self._log.heal()
+                if self._log.version() != seen:
+                    return
+            except SourceError:
+                # whoever looks next says so
+                return
 
     def logged_before(self, edge_ids: Collection[str], position: Position) -> frozenset[str]:
         """Which of the edges the log had when it was read up to that position."""

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import random
+import threading
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from wake_bridge.domain.names import to_beat
 from wake_bridge.ports.change_log import ChangeSignal
 
 DEBOUNCE: Final = 0.002
 """Seconds between a hint and its look: a flood of hints must not become a flood of looks."""
 
 
+REPORTS_EVERY: Final = 10.0
+"""Seconds after which the tail looks itself, though its thread has seen no change: so everybody knows that it lives."""
+
+LooksOut = Callable[[threading.Event, Sequence[float]], asyncio.Future[None]]
+"""Has the log looked at after each of the pauses, in seconds, until it changed, cannot be read, or the event is set."""
+
+
 class PollTimer:
     """Says when the tail polls the log.
+
+    Without a hint the log is looked at by the tail's own thread: as long as nothing changes the loop is not woken for it.
 
     Args:
         poll_interval: seconds to the next look when nobody hints.
@@ -29,21 +40,40 @@ class PollTimer:
     def poke(self) -> None:
         """Somebody knows of a change."""
         self._is_poked = True
-        if self._wait is not None:
-            self._wait.cancel()
+        self._end_wait()
 
-    async def next_poll(self) -> None:
+    async def next_poll(self, looks_out: LooksOut) -> None:
         """Wait until the next look is due."""
-        pause = (
-            self._upcoming.pop(0) if self._upcoming else to_beat(self._poll_interval, asyncio.get_running_loop().time())
-        )
-        if await self._is_hinted_within(pause):
+        if self._upcoming:
+            is_hinted = await self._is_hinted_within(self._upcoming.pop(0))
+        else:
+            is_hinted = await self._is_hinted_before(looks_out)
+        if is_hinted:
             self._upcoming = list(self._signal.looks_again)
             await asyncio.sleep(DEBOUNCE)
 
     async def close(self) -> None:
         """Stop listening."""
         await self._signal.close()
+
+    async def _is_hinted_before(self, looks_out: LooksOut) -> bool:
+        """Whether a hint or a poke came before the thread saw a change, or has looked out for long enough."""
+        over = threading.Event()
+        count = max(1, round(REPORTS_EVERY / self._poll_interval))
+        later = 1 + self._signal.later_by
+        pauses = [self._poll_interval * random.uniform(1, later) for _ in range(count)]  # noqa: S311 - no secret
+        looking = looks_out(over, pauses)
+        looking.add_done_callback(self._end_wait)
+        try:
+            # what hangs must not keep the tail from saying so
+            return await self._is_hinted_within(2 * sum(pauses))
+        finally:
+            looking.remove_done_callback(self._end_wait)
+            over.set()
+
+    def _end_wait(self, _: object = None) -> None:
+        if self._wait is not None:
+            self._wait.cancel()
 
     async def _is_hinted_within(self, seconds: float) -> bool:
         """Whether a hint or a poke came before the time was over. One task, for this is what an idle daemon does."""
@@ -57,5 +87,5 @@ class PollTimer:
                 raise
             if not self._wait.cancelled():
                 return self._wait.result()
-        self._is_poked, self._wait = False, None
-        return True
+        is_poked, self._is_poked, self._wait = self._is_poked, False, None
+        return is_poked

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -230,7 +231,7 @@ class Tail:
                 pass
             while True:
                 if await self._succeeds(self._look):
-                    await self._timer.next_poll()
+                    await self._timer.next_poll(self._looks_out)
         finally:
             # at worst a few rows are read again
             with suppress(LedgerError):
@@ -314,6 +315,9 @@ class Tail:
 
     async def _ask(self, question: Callable[..., Answer], *values: object) -> Answer:
         return await asyncio.get_running_loop().run_in_executor(self._thread, question, *values)
+
+    def _looks_out(self, over: threading.Event, pauses: Sequence[float]) -> asyncio.Future[None]:
+        return asyncio.get_running_loop().run_in_executor(self._thread, self._reader.look_out, self._seen, over, pauses)
 
     # -- pages ---------------------------------------------------------------------------------------------------
 

@@ -55,6 +55,7 @@ class InotifySignal:
     """
 
     looks_again: Sequence[float] = LOOKS_AGAIN
+    later_by: float = 0.0
 
     def __init__(self, graph: Path, report: Callable[[str], None]) -> None:
         self._directory, names = _where_it_is_written(graph)
@@ -172,6 +173,7 @@ class SilentSignal:
     """No hints: the tail looks every `poll_interval`."""
 
     looks_again: Sequence[float] = ()
+    later_by: float = 0.0
 
     async def wait(self, timeout: float) -> bool:
         """Let the time pass."""
@@ -191,6 +193,7 @@ class WatchfilesSignal:
     """
 
     looks_again: Sequence[float] = LOOKS_AGAIN
+    later_by: float = 0.0
 
     def __init__(self, graph: Path, report: Callable[[str], None]) -> None:
         self._directory, self._names = _where_it_is_written(graph)

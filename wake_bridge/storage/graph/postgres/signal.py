@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, Final, TypeVar
 
@@ -40,6 +39,7 @@ class PostgresSignal:
 
     # a notice comes after its commit, and speaks for what is committed until there may be the next one
     looks_again: Sequence[float] = (HINTED_EVERY,)
+    later_by: float = LATER_BY
 
     def __init__(self, place: GraphUrl, report: Callable[[str], None]) -> None:
         self._place = place
@@ -48,11 +48,11 @@ class PostgresSignal:
         self._listening: asyncio.Task[None] | None = None
 
     async def wait(self, timeout: float) -> bool:
-        """See `ChangeSignal.wait`; False comes a little later, by chance."""
+        """See `ChangeSignal.wait`."""
         if self._listening is None:
             self._listening = asyncio.create_task(self._listen(), name="listen to the graph")
         try:
-            async with asyncio.timeout(timeout * random.uniform(1, 1 + LATER_BY)):  # noqa: S311 - no secret
+            async with asyncio.timeout(timeout):
                 await self._hint.wait()
         except TimeoutError:
             return False

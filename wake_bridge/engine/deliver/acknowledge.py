@@ -12,7 +12,7 @@ import structlog
 from wake_bridge.domain.delivery import Delivery, DeliveryState, HoldReason, Outcome, Proof
 from wake_bridge.domain.errors import IllegalTransition, SourceError, StaleLease
 from wake_bridge.domain.events import EventStatus, MessageDetail, WakeEvent
-from wake_bridge.domain.names import EPOCH_START, Epoch, Identity, Instant, LogId
+from wake_bridge.domain.names import EPOCH_START, Epoch, Identity, Instant, LogId, to_beat
 from wake_bridge.domain.signed_wakes import is_signed
 from wake_bridge.engine.deliver.relevance import events_of, judge_events
 from wake_bridge.engine.graph_queries import GraphQueries
@@ -72,9 +72,10 @@ class Acknowledge:
     async def run(self) -> None:
         """Look for ever: at everything first, and whenever the log is not the one that was followed."""
         seen: LogPosition | None = None
+        time = asyncio.get_running_loop().time
         while True:
             self._moved.clear()
-            place = self._place()
+            looked_at, place = time(), self._place()
             try:
                 if seen is None or not _is_further(seen, place):
                     if place != seen:
@@ -86,10 +87,10 @@ class Acknowledge:
             except SourceError:
                 # the tail says so; what was not seen now is looked at again
                 self._moved.set()
-            await asyncio.sleep(LOOK_EVERY)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(ENDS_EVERY):
+                async with asyncio.timeout(to_beat(ENDS_EVERY, time())):
                     await self._moved.wait()
+            await asyncio.sleep(looked_at + LOOK_EVERY - time())
 
     async def look(self) -> None:
         """One look at the mail of all recent and all held deliveries. Raises `SourceError`."""

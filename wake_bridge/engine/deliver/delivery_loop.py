@@ -12,7 +12,7 @@ import structlog
 
 from wake_bridge.domain.delivery import Delivery, DeliveryState, HoldReason
 from wake_bridge.domain.errors import LedgerUnwritable, StaleLease
-from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.names import Identity, Instant, to_beat
 from wake_bridge.domain.receivers import is_receiver
 from wake_bridge.engine.deliver.gate import Gate
 from wake_bridge.engine.deliver.other_hosts import OtherHosts
@@ -212,9 +212,9 @@ class Deliverer:
         return self._looks[identity] + self._looks[None]
 
     async def _sleep_until(self, deadline: Instant | None) -> None:
-        wait = (
-            LONGEST_SLEEP if deadline is None else min(max(0.0, (deadline - self._clock.now()) / 1000), LONGEST_SLEEP)
-        )
+        wait = to_beat(LONGEST_SLEEP, asyncio.get_running_loop().time())
+        if deadline is not None:
+            wait = min(max(0.0, (deadline - self._clock.now()) / 1000), wait)
         if self._lanes:
             wait = max(wait, 0.05)
         # not wait_for: until 3.12 it can lose the cancellation that comes together with the event

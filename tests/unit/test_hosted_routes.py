@@ -70,6 +70,20 @@ def test_who_lives_on_another_host_is_reached_by_its_daemon_alone() -> None:
     assert house.ways() == ["memory"]
 
 
+def test_where_an_identity_is_bound_is_asked_once_for_all_its_adapters() -> None:
+    """With thousands of identities each question counts, and most of them are bound nowhere."""
+    house, asked = House(), list[Identity]()
+    house.hosts.clear()
+    house.routes._binding_of = asked.append
+    assert house.routes.names(ME) == ["memory"]
+    assert asked == []
+    assert [one.adapter for one in house.routes.through(ME, ["ssh", "memory", "of another release"])] == [
+        "ssh",
+        "memory",
+    ]
+    assert asked == [ME]
+
+
 def test_a_place_that_this_host_was_told_of_wins_and_the_conflict_is_said() -> None:
     """A binding, a target or a pane in the subscription: it is woken here, and never on both hosts."""
     for told in ("binding", "target", "pane"):

@@ -89,8 +89,8 @@ class OneRoute:
     def names(self, _: Identity) -> list[str]:
         return ["memory"]
 
-    def by(self, identity: Identity, _: str) -> Route:
-        return self.of(identity)[0]
+    def through(self, identity: Identity, _: Iterable[str]) -> list[Route]:
+        return self.of(identity)
 
     def adapter(self, _: Route) -> CountingAdapter:
         return self._adapter

@@ -214,11 +214,7 @@ class Routes:
         return standing if standing is not None and standing.speaks_of(receiver) else None
 
     def _ways_in(self, identity: Identity) -> list[Route]:
-        names = [one for one in self.names(identity) if one in self._adapters]
-        if not names:
-            return []
-        address, aside = self.address(identity), self._set_aside(identity)
-        return [self._route(one, address, is_degraded=one in aside) for one in names]
+        return self.through(identity, self.names(identity))
 
     def names(self, identity: Identity) -> list[str]:
         """The adapters of an identity's routes, in order; the last may be one that is not there."""
@@ -235,9 +231,15 @@ class Routes:
 
     def by(self, identity: Identity, adapter: str) -> Route | None:
         """The route of one adapter to an identity, whether or not it would be chosen now; None where it is not there."""
-        if adapter not in self._adapters:
-            return None
-        return self._route(adapter, self.address(identity), is_degraded=adapter in self._set_aside(identity))
+        return next(iter(self.through(identity, [adapter])), None)
+
+    def through(self, identity: Identity, adapters: Iterable[str]) -> list[Route]:
+        """The routes of several adapters as `by` answers them: where an identity lives is asked once."""
+        names = [one for one in adapters if one in self._adapters]
+        if not names:
+            return []
+        address, aside = self.address(identity), self._set_aside(identity)
+        return [Route(one, address, self._adapters[one].capabilities, degraded=one in aside) for one in names]
 
     def authority(self, identity: Identity) -> Authority:
         """What the identity's target allows besides waking it when it is idle."""
@@ -293,13 +295,11 @@ class Routes:
 
     def _unserved_now(self, identity: Identity) -> Hold | None:
         hold = self._unserved(identity)
-        is_unasked = hold is not None and hold.cause is Cause.NOT_SUBSCRIBED
-        is_placed = self._binding_of(identity) is not None or self._target(identity) is not None
+        if hold is None or hold.cause is not Cause.NOT_SUBSCRIBED:
+            return hold
+        is_placed = self._target(identity) is not None or self._binding_of(identity) is not None
         # who has a place and asked for nothing is left to the heartbeat
-        return None if is_unasked and is_placed else hold
-
-    def _route(self, name: str, address: Address, *, is_degraded: bool) -> Route:
-        return Route(name, address, self._adapters[name].capabilities, degraded=is_degraded)
+        return None if is_placed else hold
 
     def _carrier_name(self, identity: Identity) -> str:
         name = self._adapter_name(identity)
@@ -310,9 +310,10 @@ class Routes:
         if self.host_of(identity):
             return True
         wanting = [one for one in self._subscriptions_of(identity) if not one.is_heartbeat_only]
+        if not wanting or any(one.receiver is None or one.pane for one in wanting):
+            return False
         target = self._target(identity)
-        is_placed = (target is not None and target.is_place) or self._binding_of(identity) is not None
-        return bool(wanting) and not is_placed and all(one.receiver is not None and not one.pane for one in wanting)
+        return not (target is not None and target.is_place) and self._binding_of(identity) is None
 
     def _is_given_up(self, receiver: Receiver) -> bool:
         standing = self.standing_of(receiver)

@@ -414,8 +414,11 @@ class Watch:
 
     async def _locate_all(self, keys: Iterable[RouteKey]) -> None:
         """Resolve them at once: an adapter may answer several with one call. One that is set aside is asked elsewhere."""
-        routes = [self._routes.by(identity, adapter) for identity, adapter in keys]
-        await asyncio.gather(*(self.locate(route) for route in routes if route is not None and not route.degraded))
+        adapters: dict[Identity, list[str]] = {}
+        for identity, adapter in keys:
+            adapters.setdefault(identity, []).append(adapter)
+        routes = [route for identity, names in adapters.items() for route in self._routes.through(identity, names)]
+        await asyncio.gather(*(self.locate(route) for route in routes if not route.degraded))
 
     async def _survey(self, adapter: HarnessAdapter, tracks: Sequence[TrackedPlace], waiting: set[Identity]) -> None:
         """Ask for the pulses of an adapter's places, and look at those that changed."""

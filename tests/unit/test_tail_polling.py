@@ -10,11 +10,14 @@ from unittest.mock import Mock
 import pytest
 
 from wake_bridge.domain.errors import SourceUnavailable
+from wake_bridge.domain.graph_places import GraphUrl
 from wake_bridge.engine.tail.log_reader import LogReader
 from wake_bridge.engine.tail.poll_timer import REPORTS_EVERY, PollTimer
 from wake_bridge.ports.change_log import ChangeLog
+from wake_bridge.storage.graph.postgres.signal import LOOKS_APART, PostgresSignal
 from wake_bridge.storage.graph.signal import LOOKS_AGAIN
 from wake_bridge.testing import HUNG
+from wake_bridge.testing.turned_clock import TurnedClock, live
 
 pytestmark = pytest.mark.anyio
 
@@ -144,3 +147,27 @@ def test_the_thread_does_not_look_once_it_is_over() -> None:
     over.set()
     LogReader(log).look_out((1, 1, 1), over, [0.0] * 3)
     assert log.version.call_count == 0
+
+
+def test_of_a_flood_of_notices_four_a_second_are_told_and_the_first_at_once() -> None:
+    """Each look at news costs the server and every host some milliseconds, however little is new."""
+    told: list[float] = []
+
+    async def story() -> None:
+        signal, now = PostgresSignal(GraphUrl("postgresql:///wake"), lambda _: None), asyncio.get_running_loop().time
+
+        async def notices() -> None:
+            await asyncio.sleep(5)
+            while True:
+                signal._hint.set()
+                await asyncio.sleep(0.01)
+
+        began, signal._listening = now(), asyncio.create_task(notices())
+        while now() < began + 10:
+            if await signal.wait(1.0):
+                told.append(now() - began)
+        await signal.close()
+
+    live(TurnedClock(1_000_000_000_000), story())
+    assert told[0] == pytest.approx(5, abs=0.01)
+    assert len(told) == pytest.approx(5 / LOOKS_APART, abs=2)

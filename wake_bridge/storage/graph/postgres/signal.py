@@ -21,6 +21,10 @@ LATER_BY: Final = 0.1
 LOOKS_UP_EVERY: Final = 60.0
 """Seconds; a notice is heard at once. psycopg's own 0.1 is for threads that have to hear Ctrl-C, and an idle daemon's main cost."""
 
+LOOKS_APART: Final = 0.25
+"""Seconds between two looks that notices bring about: many hosts write, and each look at news costs server and daemon some
+milliseconds, however little is new. A notice after a pause is told at once."""
+
 Waited = TypeVar("Waited")
 
 
@@ -45,10 +49,11 @@ class PostgresSignal:
         self._place = place
         self._report = report
         self._hint = asyncio.Event()
+        self._told_at = -LOOKS_APART
         self._listening: asyncio.Task[None] | None = None
 
     async def wait(self, timeout: float) -> bool:
-        """See `ChangeSignal.wait`."""
+        """See `ChangeSignal.wait`; True comes no sooner than `LOOKS_APART` after the last time."""
         if self._listening is None:
             self._listening = asyncio.create_task(self._listen(), name="listen to the graph")
         try:
@@ -56,6 +61,10 @@ class PostgresSignal:
                 await self._hint.wait()
         except TimeoutError:
             return False
+        now = asyncio.get_running_loop().time
+        await asyncio.sleep(self._told_at + LOOKS_APART - now())
+        self._told_at = now()
+        # what is notified until here is for this look
         self._hint.clear()
         return True
 

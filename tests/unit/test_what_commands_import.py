@@ -171,6 +171,14 @@ def test_where_a_daemon_runs_panes_imports_no_more_than_it_takes_to_ask(
     assert not loaded & (SLOW | JUDGING | {"sqlite3", "wake_bridge.engine", "wake_bridge.ports", "wake_bridge.panes"})
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere watchfiles gives the hints")
+def test_a_daemon_imports_nothing_that_it_never_uses(environment: dict[str, str]) -> None:
+    """What it has imported it keeps for weeks: rich and its like would be 5 MB."""
+    loaded = loaded_by("run --once", environment)
+    assert "wake_bridge.daemon.life" in loaded
+    assert not loaded & {"rich", "pygments", "attr", "html", "watchfiles", "libtmux", "cronsim"}
+
+
 @pytest.mark.parametrize("command", ["presence @agent", "routes @agent", "why @agent"])
 def test_where_a_daemon_has_watched_an_agent_nothing_that_looks_is_imported(
     environment: dict[str, str], state_dir: Path, command: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import html
 import json
 import os
 import shutil
@@ -143,8 +142,10 @@ class ChannelSenders:
             return _told(send, await run([*_ON_MACOS, send.title, send.body], b"", self._timeout))
         if shutil.which("notify-send") is None:
             return Told(send.channel, NO_NOTIFY_SEND)
+        from html import escape  # noqa: PLC0415 - its tables of entities take half a megabyte, and many a daemon never needs them
+
         # a body may hold markup, and this one is text
-        argv = ["notify-send", "--app-name=wake-bridge", "--", send.title, html.escape(send.body, quote=False)]
+        argv = ["notify-send", "--app-name=wake-bridge", "--", send.title, escape(send.body, quote=False)]
         return _told(send, await run(argv, b"", self._timeout))
 
     async def _into_file(self, send: Send, path: Path) -> Told:

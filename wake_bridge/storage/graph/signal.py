@@ -16,11 +16,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
-
-from watchfiles import Change, awatch
+from typing import TYPE_CHECKING, Final
 
 from wake_bridge.ports.change_log import ChangeSignal
+
+if TYPE_CHECKING:
+    from watchfiles import Change
 
 LOOKS_AGAIN: Final = (0.005, 0.015, 0.040)
 """A file changes before its commit can be seen: there are looks at once, at 5, 20 and 60 ms."""
@@ -223,6 +224,8 @@ class WatchfilesSignal:
 
     async def _watch(self) -> None:
         """Hint for every change; a watch that cannot be had is reported once and tried again now and then."""
+        from watchfiles import awatch  # noqa: PLC0415 - Linux needs none of it
+
         is_reported = False
         while not self._stop.is_set():
             # what was written since the last look and before the watch, nobody would hint at

@@ -17,8 +17,10 @@ from tests.postgres import NOW, PostgresServer
 from tests.postgres_line import PostgresLine
 from wake_bridge.domain.errors import SourceUnavailable
 from wake_bridge.domain.graph_places import GraphUrl
-from wake_bridge.domain.names import LogId
+from wake_bridge.domain.names import Epoch, LogId
+from wake_bridge.engine.tail.log_reader import LogReader
 from wake_bridge.ports.change_log import Page
+from wake_bridge.ports.ledger_records import Position
 from wake_bridge.storage.graph.opened import create_graph
 from wake_bridge.storage.graph.postgres import connection as module
 from wake_bridge.storage.graph.postgres.change_log import PostgresGraph
@@ -65,9 +67,9 @@ def transaction(url: str) -> Iterator[psycopg.Connection[Any]]:
         connection.close()
 
 
-def write(connection: psycopg.Connection[Any], name: str) -> str:
-    """An identity, which leaves one relevant row in the log."""
-    data = '{"label": "AgentIdentity", "properties": {}}'
+def write(connection: psycopg.Connection[Any], name: str, label: str = "AgentIdentity") -> str:
+    """A node; an identity leaves one relevant row in the log."""
+    data = f'{{"label": "{label}", "properties": {{}}}}'
     connection.execute("INSERT INTO wake_bridge.nodes (id, data) VALUES (%s, %s)", (name, data))
     return name
 
@@ -203,6 +205,34 @@ def test_a_log_that_is_emptied_while_a_backlog_is_read_is_noticed(postgres_url: 
     assert follower.log.bounds().highest < page.upto
     assert follower.log.fingerprint_at(page.upto) is None
     follower.log.close()
+
+
+def test_a_look_at_news_asks_five_questions_and_four_where_no_row_matters(
+    postgres_url: str, follower: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every host looks at all that is committed: look, begin, what is new, its rows, commit. Of a memory no row is loaded."""
+    asked: list[str] = []
+    execute = PostgresConnection._execute
+
+    def counting(base: PostgresConnection, statement: str, values: Any = ()) -> Any:
+        asked.append(statement)
+        return execute(base, statement, values)
+
+    with psycopg.connect(postgres_url, autocommit=True) as writer:
+        write(writer, "@first")
+    follower.news()
+    reader, place, version = LogReader(follower.log), follower.place, follower.log.version()
+    monkeypatch.setattr(PostgresConnection, "_execute", counting)
+    for entity, label, questions in (("@a", "AgentIdentity", 5), ("MEMORY:1", "AGENT_MEMORY", 4)):
+        with psycopg.connect(postgres_url, autocommit=True) as writer:
+            write(writer, entity, label)
+        asked.clear()
+        position = Position(Epoch(1), place.upto, place.fingerprint, place.snapshot)
+        reading = reader.next_page(position, version[:2], version)
+        assert reading is not None
+        place, version = reading.page, reading.version
+        assert len(asked) == questions
+        assert reading.bounds.highest == place.upto
 
 
 @pytest.mark.parametrize("table", ["graphlog", "edges"])

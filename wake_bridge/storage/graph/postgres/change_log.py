@@ -11,7 +11,7 @@ for seen. So new is also whatever lies above the highest log id that was read.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 from wake_bridge.domain.facts import EDGE_TYPES
 from wake_bridge.domain.graph_places import GraphUrl
@@ -51,20 +51,23 @@ _LATE: Final = f"g.xid = ANY (ARRAY(SELECT pg_snapshot_xip({_SEEN})))"
 _UNSEEN: Final = """
     (%(seen)s::text = '' OR NOT pg_visible_in_snapshot(g.xid, nullif(%(seen)s::text, '')::pg_snapshot)
         OR g.log_id > %(known)s)
-    AND pg_visible_in_snapshot(g.xid, %(now)s::pg_snapshot)
+    AND pg_visible_in_snapshot(g.xid, {})
 """
 # asked every second: the first row of an order is found in the index whatever statistics say
 _LOOK: Final = f"""
     SELECT wake_bridge.log_life(), %(seen)s::text = ''
         OR coalesce((SELECT g.xid FROM wake_bridge.graphlog g ORDER BY g.xid DESC LIMIT 1)
             >= pg_snapshot_xmax({_SEEN}), false)
-        OR coalesce((SELECT g.log_id FROM wake_bridge.graphlog g ORDER BY g.log_id DESC LIMIT 1) > %(known)s, false)
+        OR coalesce(newest.log_id > %(known)s, false)
         OR EXISTS (SELECT FROM pg_snapshot_xip({_SEEN}) AS late (xid) WHERE late.xid = (
-            SELECT g.xid FROM wake_bridge.graphlog g WHERE g.xid >= late.xid ORDER BY g.xid LIMIT 1))
+            SELECT g.xid FROM wake_bridge.graphlog g WHERE g.xid >= late.xid ORDER BY g.xid LIMIT 1)),
+        graph.pruned_upto, newest.log_id
+    FROM wake_bridge.graph
+    LEFT JOIN (SELECT g.log_id FROM wake_bridge.graphlog g ORDER BY g.log_id DESC LIMIT 1) AS newest ON true
 """
 # `+ 0`, or the lowest would be looked for from the beginning of the log
 _LOWEST: Final = f"""
-    SELECT least((SELECT min(g.log_id + 0) FROM wake_bridge.graphlog g WHERE {_LATER}),
+    least((SELECT min(g.log_id + 0) FROM wake_bridge.graphlog g WHERE {_LATER}),
         (SELECT min(g.log_id + 0) FROM wake_bridge.graphlog g WHERE {_LATE}),
         (SELECT g.log_id FROM wake_bridge.graphlog g WHERE g.log_id > %(known)s ORDER BY g.log_id LIMIT 1))
 """
@@ -113,15 +116,26 @@ _LAST: Final = 2**63 - 1
 _COLUMNS: Final = 14
 """Of `_ROWS`."""
 
+# all that is new now, as the open transaction sees it: from its lowest row on
+_BEGUN: Final = f"""
+    SELECT pg_current_snapshot() AS now,
+        CASE %(seen)s::text WHEN '' THEN %(known)s::bigint ELSE coalesce({_LOWEST} - 1, {_LAST}) END AS upto
+"""
+_HALF_READ: Final = "SELECT %(now)s::pg_snapshot AS now, %(upto)s::bigint AS upto"
 _EXAMINED: Final = f"""
-    WITH piece AS MATERIALIZED (
-        SELECT g.log_id, g.xid, g.entity_type, g.entity_id FROM wake_bridge.graphlog g
-        WHERE g.log_id > %(upto)s AND {_UNSEEN} ORDER BY g.log_id LIMIT %(limit)s)
-    SELECT max(log_id), count(*), (SELECT {_FINGERPRINT} FROM piece ORDER BY log_id DESC LIMIT 1) FROM piece
+    WITH half AS MATERIALIZED ({{}}),
+    piece AS MATERIALIZED (
+        SELECT g.log_id, g.xid, g.entity_type, g.entity_id, g.is_news FROM wake_bridge.graphlog g
+        WHERE g.log_id > (SELECT upto FROM half) AND {_UNSEEN.format("(SELECT now FROM half)")}
+        ORDER BY g.log_id LIMIT %(limit)s)
+    SELECT half.now::text, half.upto, found.*
+    FROM half, (SELECT max(log_id), count(*), bool_or(is_news),
+        (SELECT {_FINGERPRINT} FROM piece ORDER BY log_id DESC LIMIT 1) FROM piece) AS found
 """
 _PAGE: Final = f"""
     WITH page AS MATERIALIZED (
-        {_ROWS} WHERE g.log_id > %(upto)s AND g.log_id <= %(last)s AND {_UNSEEN} AND g.is_news AND {_RELEVANT}),
+        {_ROWS} WHERE g.log_id > %(upto)s AND g.log_id <= %(last)s AND {_UNSEEN.format("%(now)s::pg_snapshot")}
+            AND g.is_news AND {_RELEVANT}),
     sized AS (
         SELECT page.*, sum(octet_length(page::text)) OVER (ORDER BY log_id) AS size, count(*) OVER () AS total,
             row_number() OVER (ORDER BY log_id) AS place
@@ -201,6 +215,16 @@ class _Read:
         return f"{self.seen}|{self.now}|{self.upto}" if self.now else self.seen
 
 
+class _Piece(NamedTuple):
+    """Rows of what is new: what they are part of, the last id, how many were looked at, those that are relevant, what stands last."""
+
+    read: _Read
+    last: int
+    examined: int
+    rows: Rows
+    fingerprint: str
+
+
 class PostgresGraph:
     """`ports.change_log.ChangeLog` on a PostgreSQL database; opened on first use."""
 
@@ -210,6 +234,7 @@ class PostgresGraph:
         self._last = (LogId(0), "")
         self._is_behind = False
         self._bounds: LogBounds | None = None
+        self._is_bounded = False
         self._at = ""
         self._known = LogId(0)
         self._news = 0
@@ -218,16 +243,12 @@ class PostgresGraph:
 
     def read_after(self, cursor: LogId, limit: int, snapshot: str = "") -> Page:
         """See `ChangeLog.read_after`. Irrelevant rows are dismissed by the server; page and nodes are one snapshot."""
-        read = _Read.parse(snapshot)
+        read, self._is_bounded = _Read.parse(snapshot), False
         with self._base.transaction(snapshot=True):
-            piece = None
-            if read.now:
-                piece = self._piece(read, cursor, limit)
-                read = read if piece else _Read(read.now)
-            if piece is None:
-                read = self._begun(read.seen, cursor)
-                piece = self._piece(read, cursor, limit)
-            last, examined, rows, fingerprint = piece or (0, 0, [], "")
+            piece = self._piece(read, cursor, limit)
+            if read.now and not piece.examined:
+                piece = self._piece(_Read(read.now), cursor, limit)
+            read, last, examined, rows, fingerprint = piece
             upto = LogId(max(cursor, last))
             if examined and (upto != last or not fingerprint):
                 fingerprint = self.fingerprint_at(upto) or ""
@@ -249,18 +270,10 @@ class PostgresGraph:
             snapshot=str(_Read(read.now) if is_tip else _Read(read.seen, read.now, last)),
         )
 
-    def _begun(self, seen: str, cursor: LogId) -> _Read:
-        """All that is new now, as seen by the transaction that is open: from its lowest row on."""
-        now = self._base.rows("SELECT pg_current_snapshot()::text")[0][0]
-        if not seen:
-            return _Read("", now, cursor)
-        lowest = self._base.rows(_LOWEST, {"seen": seen, "known": cursor})[0][0]
-        return _Read(seen, now, lowest - 1 if lowest is not None else _LAST)
+    def _piece(self, read: _Read, cursor: LogId, limit: int) -> _Piece:
+        """The next rows of what is new; of what is half read, if some of that is left.
 
-    def _piece(self, read: _Read, cursor: LogId, limit: int) -> tuple[int, int, Rows, str] | None:
-        """The next rows of what is new: the last id, how many were looked at, the relevant ones, what stands at the last.
-
-        None at the end. Where they would fill the memory they are cut, and count as many as were asked for: there is more.
+        Where they would fill the memory they are cut, and count as many as were asked for: there is more.
         """
         values = {
             "seen": read.seen,
@@ -270,22 +283,23 @@ class PostgresGraph:
             "limit": limit,
             "most": PAGE_BYTES,
         }
-        last, examined, fingerprint = self._base.rows(_EXAMINED, values)[0]
-        if not examined:
-            return None
-        found = self._base.rows(_PAGE, values | {"last": last})
+        statement = _EXAMINED.format(_HALF_READ if read.now else _BEGUN)
+        now, upto, last, examined, is_news, fingerprint = self._base.rows(statement, values)[0]
+        begun = _Read(read.seen, now, upto)
+        if not is_news:
+            return _Piece(begun, last or 0, examined, [], fingerprint or "")
+        found = self._base.rows(_PAGE, values | {"now": now, "upto": upto, "last": last})
         rows = [_as_bytes(row[:_COLUMNS]) for row in found]
         if found and len(found) < found[0][_COLUMNS + 1]:
-            return rows[-1][0], limit, rows, ""
-        return last, examined, rows, fingerprint
+            return _Piece(begun, rows[-1][0], limit, rows, "")
+        return _Piece(begun, last, examined, rows, fingerprint)
 
     def bounds(self) -> LogBounds:
         """See `ChangeLog.bounds`. Ids that were given and never committed are no gap: only what was pruned is missing."""
-        if not self._is_behind or self._bounds is None:
-            pruned, highest = self._base.rows(
-                "SELECT pruned_upto, (SELECT max(log_id) FROM wake_bridge.graphlog) FROM wake_bridge.graph"
-            )[0]
-            self._bounds = LogBounds(LogId(0 if highest is None else pruned + 1), LogId(highest or 0))
+        if self._bounds is None or not (self._is_behind or self._is_bounded):
+            statement = "SELECT pruned_upto, (SELECT max(log_id) FROM wake_bridge.graphlog) FROM wake_bridge.graph"
+            self._bounds = _bounds(*self._base.rows(statement)[0])
+        self._is_bounded = False
         # while a backlog is read they are those of its beginning, or what was read since
         return LogBounds(self._bounds.lowest, max(self._bounds.highest, self._last[0]))
 
@@ -303,13 +317,17 @@ class PostgresGraph:
 
     def version(self) -> tuple[int, int, int]:
         """See `ChangeLog.version`; one question, which also finds what was committed late."""
-        life, is_news = self._base.rows(_LOOK, {"seen": self._at, "known": self._known})[0]
+        life, is_news, *bounds = self._base.rows(_LOOK, {"seen": self._at, "known": self._known})[0]
         if life != self._life:
             # a dump may have been restored in the graph's place
             self._base.close()
-            life, is_news = self._base.rows(_LOOK, {"seen": self._at, "known": self._known})[0]
+            life, is_news, *bounds = self._base.rows(_LOOK, {"seen": self._at, "known": self._known})[0]
             self._last, self._is_behind = (LogId(0), ""), False
-        self._news += is_news or life != self._life
+        has_changed = is_news or life != self._life
+        if has_changed and not self._is_behind:
+            # who is told of news asks for them next
+            self._bounds, self._is_bounded = _bounds(*bounds), True
+        self._news += has_changed
         self._life = life
         return int(life[:8], 16), int(life[8:16], 16), self._news
 
@@ -452,6 +470,10 @@ class PostgresGraph:
                     (message_id, message.properties, edge_row(edge_id, source, target, kind, edge.properties))
                 )
         return letters
+
+
+def _bounds(pruned: int, highest: int | None) -> LogBounds:
+    return LogBounds(LogId(0 if highest is None else pruned + 1), LogId(highest or 0))
 
 
 def _node(data: str) -> Stored | None:

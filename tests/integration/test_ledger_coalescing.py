@@ -79,6 +79,19 @@ def test_who_gathers_for_many_asks_once_for_all(ledger: LedgerStore, new_id: New
     assert len(asked) - len(lines) < 20
 
 
+def test_to_have_looked_at_what_is_due_by_itself_writes_nothing(ledger: LedgerStore, new_id: NewId) -> None:
+    """Each host learns of each identity who drives it; where nothing is held that costs no transaction."""
+    delivery = open_delivery(ledger, sample_event(1, window=30), new_id=new_id)
+    run: list[str] = []
+    ledger._db.connection.set_trace_callback(run.append)
+    ledger.look_at_once(AGENT, START)
+    assert [one.split()[0] for one in run] == ["SELECT"]
+
+    ledger.hold(ledger.dispatch(delivery, later(30_000)), busy(later(95_000)), later(30_000))
+    ledger.look_at_once(AGENT, later(31_000))
+    assert ledger.next_deadline() == later(31_000)
+
+
 def test_only_open_immediate_events_gather(ledger: LedgerStore, new_id: NewId) -> None:
     """`next_turn` lives outside deliveries until it rides along; closed events need none."""
     rider, closed = sample_event(1, policy=WakePolicy.NEXT_TURN), sample_event(2)

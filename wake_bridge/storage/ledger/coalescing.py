@@ -35,6 +35,11 @@ _MAY_BE_ANNOUNCED_AGAIN: Final = """
 _IS_LOOSE: Final = "status = 'open' AND policy = 'immediate' AND delivery_id IS NULL"
 _UNFROZEN: Final = "state IN ('PENDING', 'DISPATCHED') AND delivery.ack_within = 0"
 
+_WAITS_FOR_LATER: Final = (
+    "act_at > :now AND next_look_at > :now AND (:identity IS NULL OR identity = :identity)"
+    " AND hold_reason IS NOT 'awaiting_ack'"
+)
+
 _LOOSE: Final = f"""
     SELECT loose.*, delivery.id AS unfrozen, delivery.due_at AS due_before FROM (
         SELECT identity, MIN(due_at) AS due_at, COUNT(*) AS events FROM wake_event
@@ -214,12 +219,12 @@ class Coalescing(LedgerPart):
 
     def look_at_once(self, identity: Identity | None, now: Instant) -> None:
         """See `Ledger.look_at_once`."""
+        about = {"now": now, "identity": identity}
+        # of most changes nothing hangs: what is new, or due, is looked at anyway
+        if self._db.row(f"SELECT 1 FROM delivery WHERE {_WAITS_FOR_LATER} LIMIT 1", about) is None:  # noqa: S608 - ours
+            return
         with self._db.derived():
-            self._db.change(
-                "UPDATE delivery SET next_look_at = :now WHERE act_at > :now AND next_look_at > :now"
-                " AND (:identity IS NULL OR identity = :identity) AND hold_reason IS NOT 'awaiting_ack'",
-                {"now": now, "identity": identity},
-            )
+            self._db.change(f"UPDATE delivery SET next_look_at = :now WHERE {_WAITS_FOR_LATER}", about)  # noqa: S608 - ours
 
     def _gather_loose(self, loose: Sequence[sqlite3.Row], now: Instant, new_id: NewId) -> list[Delivery]:
         """Take in all that is loose: a flood is for many identities, and each statement for one of them would be paid for by all."""

@@ -42,9 +42,11 @@ class CountingInquiry(GraphQueries):
     def __init__(self, path: Path) -> None:
         super().__init__(lambda: SqliteGraph(path))
         self.asked_about = 0
+        self.questions = 0
 
     async def mail_states(self, pairs: Sequence[tuple[str, Identity]]) -> Any:
         self.asked_about += len(pairs)
+        self.questions += bool(pairs)
         return await super().mail_states(pairs)
 
 
@@ -164,6 +166,24 @@ def test_mail_read_while_its_wake_was_being_submitted_raises_the_proof(world: Wo
         told = world.tell(message)
         await world.look_after(lambda: None)
         assert world.proof(told) is Proof.ACKNOWLEDGED
+
+    follow(world, story)
+
+
+def test_the_graph_is_asked_about_the_mail_of_all_that_has_ended_together(world: World) -> None:
+    """A host that wakes twenty agents a second must not ask twenty times."""
+
+    async def story() -> None:
+        before, told = world.queries.questions, list[Delivery]()
+        for number in range(5):
+            message = world.core.send("@me", AGENT, f"read {number}")
+            if number == 1:
+                world.core.mark_read(message)
+            told.append(world.tell(message))
+        await world.look_after(lambda: None)
+        assert [world.proof(one) for one in told].count(Proof.ACKNOWLEDGED) == 1
+        # by the rows that name it, by its end, and perhaps by its end once more
+        assert world.queries.questions - before <= 3
 
     follow(world, story)
 

@@ -95,22 +95,22 @@ class Acknowledge:
     async def look(self) -> None:
         """One look at the mail of all recent and all held deliveries. Raises `SourceError`."""
         for delivery in self._ledger.unacknowledged(self._recent()):
-            await self._look_at_ended(delivery, await events_of(self._ledger, delivery.id))
+            await self._look_at_ended((delivery, await events_of(self._ledger, delivery.id)))
         for delivery in self._ledger.unsettled():
             if delivery.state is DeliveryState.DISPATCHED and delivery.hold is not None:
                 await self._look_at_held(delivery, await events_of(self._ledger, delivery.id))
             elif delivery.awaits_ack:
-                await self._look_at_ended(delivery, await events_of(self._ledger, delivery.id))
+                await self._look_at_ended((delivery, await events_of(self._ledger, delivery.id)))
 
     async def _follow(self, after: LogId, upto: LogId) -> None:
         """Look at what those rows name."""
         while after < upto:
             until = LogId(min(after + ROWS_AT_ONCE, upto))
             touched = await self._queries.touched(after, until)
-            for delivery, events in self._ledger.concerned(touched, self._recent()):
-                if delivery.state.is_terminal or delivery.awaits_ack:
-                    await self._look_at_ended(delivery, events)
-                else:
+            concerned = self._ledger.concerned(touched, self._recent())
+            await self._look_at_ended(*[one for one in concerned if _has_ended(one[0])])
+            for delivery, events in concerned:
+                if not _has_ended(delivery):
                     await self._look_at_held(delivery, events)
             for delivery in self._ledger.held_for(HoldReason.BENCHED):
                 if delivery.identity in touched:
@@ -122,25 +122,27 @@ class Acknowledge:
         now = self._clock.now()
         ended = self._ledger.unacknowledged(max(self._settled_before, self._recent()))
         unanswered = (one for one in self._ledger.held_for(HoldReason.AWAITING_ACK) if one.awaits_ack)
-        for delivery in (*ended, *unanswered):
-            await self._look_at_ended(delivery, await events_of(self._ledger, delivery.id))
+        await self._look_at_ended(*[(one, await events_of(self._ledger, one.id)) for one in (*ended, *unanswered)])
         self._settled_before = now
 
-    async def _look_at_ended(self, delivery: Delivery, events: Sequence[WakeEvent]) -> None:
-        messages = [
-            one.detail.message_id for one in events if isinstance(one.detail, MessageDetail) and not is_signed(one)
-        ]
-        states = await self._queries.mail_states([(message, delivery.identity) for message in messages])
-        # an item is read in the ledger, which says so itself
-        is_read = delivery.awaits_ack and any(one.status is EventStatus.READ for one in events)
-        if is_read or any(state.is_read for state in states.values()):
-            now = self._clock.now()
-            if delivery.awaits_ack:
-                with contextlib.suppress(StaleLease, IllegalTransition):
-                    self._ledger.settle(delivery, Outcome.ACKNOWLEDGED, Proof.ACKNOWLEDGED, {"by": "mail read"}, now)
-            else:
-                self._ledger.raise_proof(delivery.id, Proof.ACKNOWLEDGED, {"by": "mail read"}, now)
-            self._log.info("delivery_acknowledged", delivery=delivery.id, agent=delivery.identity, by="mail read")
+    async def _look_at_ended(self, *ended: tuple[Delivery, Sequence[WakeEvent]]) -> None:
+        """Look at the mail of what has ended, by one question for all of it."""
+        mail = {delivery.id: _mail_of(delivery, events) for delivery, events in ended}
+        states = await self._queries.mail_states([pair for pairs in mail.values() for pair in pairs])
+        for delivery, events in ended:
+            # an item is read in the ledger, which says so itself
+            is_read = delivery.awaits_ack and any(one.status is EventStatus.READ for one in events)
+            if is_read or any(states[pair].is_read for pair in mail[delivery.id] if pair in states):
+                self._note_read(delivery)
+
+    def _note_read(self, delivery: Delivery) -> None:
+        now = self._clock.now()
+        if delivery.awaits_ack:
+            with contextlib.suppress(StaleLease, IllegalTransition):
+                self._ledger.settle(delivery, Outcome.ACKNOWLEDGED, Proof.ACKNOWLEDGED, {"by": "mail read"}, now)
+        else:
+            self._ledger.raise_proof(delivery.id, Proof.ACKNOWLEDGED, {"by": "mail read"}, now)
+        self._log.info("delivery_acknowledged", delivery=delivery.id, agent=delivery.identity, by="mail read")
 
     async def _look_at_held(self, delivery: Delivery, events: Sequence[WakeEvent]) -> None:
         judged = await judge_events(self._queries, self._ledger, delivery.identity, events)
@@ -150,6 +152,16 @@ class Acknowledge:
 
     def _recent(self) -> Instant:
         return Instant(self._clock.now() - self._current.settings.ack_deadline_ms)
+
+
+def _has_ended(delivery: Delivery) -> bool:
+    return delivery.state.is_terminal or delivery.awaits_ack
+
+
+def _mail_of(delivery: Delivery, events: Sequence[WakeEvent]) -> list[tuple[str, Identity]]:
+    """The messages that a delivery tells of, each with whom it tells."""
+    messages = (one.detail for one in events if isinstance(one.detail, MessageDetail) and not is_signed(one))
+    return [(one.message_id, delivery.identity) for one in messages]
 
 
 def _is_further(seen: LogPosition, place: LogPosition) -> bool:

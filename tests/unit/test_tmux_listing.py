@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, cast
+from unittest.mock import Mock
 
 import pytest
 from wake_bridge_adapters.bounded_call import CallResult
 from wake_bridge_adapters.tmux import panes
 from wake_bridge_adapters.tmux.pane_facts import NoPane
 from wake_bridge_adapters.tmux.panes import Listing
+from wake_bridge_adapters.tmux.resolve import Resolver
+
+from wake_bridge.domain.delivery import HoldReason
+from wake_bridge.domain.names import Identity
+from wake_bridge.domain.routing import Address
+from wake_bridge.ports.adapter import Nowhere, Place
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +28,7 @@ class Server:
     """A server without panes; the first `hangs` calls get no answer until `gives_up`."""
 
     socket = "/tmp/tmux-0/none"
+    program = "tmux"
 
     def __init__(self, hangs: int = 0) -> None:
         self.calls = 0
@@ -45,6 +53,27 @@ def test_all_who_ask_in_the_same_moment_share_one_call() -> None:
         return server.calls
 
     assert asyncio.run(story()) == 2
+
+
+def test_all_who_resolve_the_same_in_the_same_moment_share_one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each adapter that reaches past a screen asks for the pane of its identity; who asks later asks anew."""
+    chosen: list[Address] = []
+    nowhere = Nowhere(HoldReason.UNREACHABLE, "nothing says where")
+
+    def choose(_: Resolver, address: Address, *_seen: object) -> tuple[Nowhere, None]:
+        chosen.append(address)
+        return nowhere, None
+
+    monkeypatch.setattr(Resolver, "_choose", choose)
+    ada, ben = Address(Identity("@ada")), Address(Identity("@ben"))
+
+    async def story() -> list[Place | Nowhere]:
+        resolver = Resolver(lambda _: cast("TmuxServer", Server()), lambda _: "none", Mock(), Mock())
+        answers = await asyncio.gather(*(resolver.resolve(one) for one in [ada, ben, ada, ada]))
+        return [*answers, await resolver.resolve(ada)]
+
+    assert asyncio.run(story()) == [nowhere] * 5
+    assert sorted(one.identity for one in chosen) == ["@ada", "@ada", "@ben"]
 
 
 def test_a_listing_that_hangs_is_asked_for_once_more_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,6 +57,9 @@ _NAMES: Final = (
 )
 
 
+MARKS_AT_ONCE: Final = 50
+"""Panes whose marks one call asks for: tmux takes no command of more than 16 KB, and says so of 200 of them."""
+
 _NO_SIGN_OF_LIFE: Final = frozenset({DRIVER_OPTION, *_IN_FRONT})
 
 
@@ -151,11 +154,12 @@ async def _without_inherited_marks(server: TmuxServer, records: Sequence[dict[st
     times = Counter(mark.value for mark in shown)
     unsure = [mark for mark in shown if times[mark.value] > 1 or mark not in server.own_marks]
     own = shown.difference(unsure)
-    if unsure:
+    for first in range(0, len(unsure), MARKS_AT_ONCE):
+        some = unsure[first : first + MARKS_AT_ONCE]
         separators = Separators()
         commands = [
             command
-            for mark in unsure
+            for mark in some
             for command in (
                 ["show-options", "-p", "-q", "-v", "-t", mark.pane_id, IDENTITY_OPTION],
                 ["display-message", "-p", "-t", mark.pane_id, separators.between_records],
@@ -166,7 +170,7 @@ async def _without_inherited_marks(server: TmuxServer, records: Sequence[dict[st
             return NoPane.of(answer)
         own |= {
             mark
-            for mark, value in zip(unsure, answer.stdout.split(separators.between_records), strict=False)
+            for mark, value in zip(some, answer.stdout.split(separators.between_records), strict=False)
             if value.split() == mark.value.split()
         }
     server.own_marks = own

@@ -105,13 +105,25 @@ class Resolver:
         self._occupants = occupants
         self._now = now
         self.listing = Listing()
+        self._asked: dict[Address, asyncio.Task[Place | Nowhere]] = {}
 
     async def resolve(self, address: Address) -> Place | Nowhere:
+        """Find it now; adapters that ask at the same moment, to reach past the same screen, share one answer, as of a listing."""
+        asked = self._asked.get(address)
+        if asked is None:
+            asked = self._asked[address] = asyncio.create_task(self._resolve(address))
+        # one who gives up waiting takes the answer from nobody else
+        return await asyncio.shield(asked)
+
+    async def _resolve(self, address: Address) -> Place | Nowhere:
         """The configured target; else the pane that says so itself; else the binding; else the subscription's.
 
         A configured id of a server that is gone says nothing; the subscription's does not stand in for it. The pane where
         a name led to before counts in its stead while it lives.
         """
+        await asyncio.sleep(0)
+        # from now on the answer may be older than a question
+        del self._asked[address]
         usual = self._socket_of(address.socket)
         sockets = [usual]
         if address.binding and address.binding.socket != usual:

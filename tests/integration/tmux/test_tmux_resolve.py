@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from wake_bridge_adapters.tmux.command import TmuxServer
 from wake_bridge_adapters.tmux.pane_facts import NoPane
-from wake_bridge_adapters.tmux.panes import panes_of
+from wake_bridge_adapters.tmux.panes import IDENTITY_OPTION, panes_of
 
 from wake_bridge.demo.tmux_server import PrivateTmux
 from wake_bridge.domain.causes import Cause
@@ -200,6 +200,19 @@ def test_a_mark_is_asked_for_once_while_nobody_else_shows_the_same(scene: Scene)
         assert not isinstance(panes, NoPane)
         assert [one.identities for one in panes] == [["@one"], ["@two"]]
         assert calls == expected
+
+
+def test_hundreds_of_marked_panes_are_listed_with_their_marks(scene: Scene) -> None:
+    """One command for all of them is more than tmux takes: it refused, no pane was known, and it was asked again for ever."""
+    panes = [scene.tmux.new_pane(["sleep", "1000"], session="many") for _ in range(200)]
+    for one in panes:
+        scene.tmux.run("set-option", "-p", "-t", str(one.pane_id), IDENTITY_OPTION, f"@agent{one.pane_id}")
+    server = TmuxServer(str(scene.tmux.socket_path), 10, os.environ)
+    listed = asyncio.run(panes_of(server))
+    assert not isinstance(listed, NoPane)
+    assert {one.pane_id: one.identities for one in listed if one.identities} == {
+        str(one.pane_id): [f"@agent{one.pane_id}"] for one in panes
+    }
 
 
 def test_a_binding_leads_to_its_pane_while_the_fence_holds(scene: Scene) -> None:

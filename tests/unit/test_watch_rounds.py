@@ -423,12 +423,12 @@ def test_a_pane_that_stands_still_for_long_costs_little_until_it_changes_or_some
         return await seeing(place, address)
 
     scene.adapter.observe = observe  # type: ignore[method-assign]
-    scene.rounds(1 + int(STILL_AFTER / 1000 / ROUND))
-    assert (len(looks), scene.adapter.resolved["ada"]) == (2, 4)
+    scene.rounds(2 + int(STILL_AFTER / 1000 / ROUND))
+    assert (len(looks), scene.adapter.resolved["ada"]) == (2, 2), "a second look proves that it idles"
     looks.clear()
     scene.adapter.resolved.clear()
     scene.rounds(int(3_600 / ROUND))
-    assert (len(looks), scene.adapter.resolved["ada"]) == (15, 30), "once in four minutes, and in two"
+    assert (len(looks), scene.adapter.resolved["ada"]) == (6, 12), "once in ten minutes, and in five"
 
     scene.adapter.agents["ada"].state = PresenceState.WAITING_ON_APPROVAL
     scene.rounds(int(STILL_AFTER / 1000 / ROUND))

@@ -14,10 +14,10 @@ from wake_bridge.ports.clock import Clock
 RESOLVE_AGAIN: Final = 30_000
 """Milliseconds after which a place is resolved anew, whether it still answers or could not be found."""
 
-STILL_AFTER: Final = 120_000
+STILL_AFTER: Final = 60_000
 """Milliseconds without a change after which a place stands still, and nothing need be done for it as often."""
 
-STILL: Final = 4
+STILL: Final = 10
 """How many times as long a place that stands still may wait for its turn, if nothing waits for its agent."""
 
 MISSED_AGAIN: Final = 2_000

@@ -96,8 +96,8 @@ class TrackedPlace:
 
     def is_due(self, now: Instant) -> bool:
         """Whether to look at it again though nothing has changed: what is no evidence of rest may end in silence."""
-        is_at_rest = self.is_still(now) and vote_of(self.samples[-1])[0] is PresenceState.IDLE
-        return now - self.last_seen >= LOOK_AGAIN * (STILL if is_at_rest else 1)
+        is_seen_at_rest = len(self.samples) > 1 and vote_of(self.samples[-1])[0] is PresenceState.IDLE
+        return now - self.last_seen >= LOOK_AGAIN * (STILL if is_seen_at_rest and self.is_still(now) else 1)
 
     @property
     def last_seen(self) -> Instant:

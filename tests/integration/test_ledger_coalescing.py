@@ -79,6 +79,34 @@ def test_who_gathers_for_many_asks_once_for_all(ledger: LedgerStore, new_id: New
     assert len(asked) - len(lines) < 20
 
 
+def steps_of(ledger: LedgerStore, question: Callable[[], object]) -> int:
+    """How many hundreds of steps SQLite takes for it."""
+    steps: list[None] = []
+    ledger._db.connection.set_progress_handler(lambda: steps.append(None), 100)
+    question()
+    ledger._db.connection.set_progress_handler(None, 0)
+    return len(steps)
+
+
+def test_what_another_host_drives_is_not_gone_through_once_for_each_that_waits(
+    ledger: LedgerStore, new_id: NewId
+) -> None:
+    """Thousands may wait on every host; to hold one of them, or to ask what is untold, must not take the square of that."""
+    holding, asking = list[int](), list[int]()
+    for first, last in ((0, 100), (100, 400)):
+        everybody = [Identity(f"@a{number}") for number in range(first, last)]
+        advance(ledger, *(sample_event(at, who) for at, who in enumerate(everybody, first + 1)))
+        holds = {one.id: busy(later(95_000)) for one in ledger.gather(START, new_id)}
+        one = {min(holds): busy(later(95_000))}
+        holding.append(steps_of(ledger, lambda one=one: ledger.hold_fresh(one, START)))  # type: ignore[misc]
+        ledger.hold_fresh(holds, START)
+        waiting = ledger.waiting()
+        assert len(ledger.untold(waiting)) == last
+        asking.append(steps_of(ledger, lambda waiting=waiting: ledger.untold(waiting)))  # type: ignore[misc]
+    assert holding[1] <= holding[0] + 5
+    assert asking[1] < 8 * asking[0]
+
+
 def test_to_have_looked_at_what_is_due_by_itself_writes_nothing(ledger: LedgerStore, new_id: NewId) -> None:
     """Each host learns of each identity who drives it; where nothing is held that costs no transaction."""
     delivery = open_delivery(ledger, sample_event(1, window=30), new_id=new_id)

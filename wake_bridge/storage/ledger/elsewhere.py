@@ -10,20 +10,22 @@ from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.storage.ledger.columns import columns_of_hold, delivery_of, to_json
 from wake_bridge.storage.ledger.moves import DeliveryMoves
 
+# CROSS JOIN, or all that waits is gone through, and for each of it all that is asked about
 _FRESH: Final = """
-    SELECT delivery.* FROM json_each(?) AS asked JOIN delivery ON delivery.id = asked.value
+    SELECT delivery.* FROM json_each(?) AS asked CROSS JOIN delivery ON delivery.id = asked.value
     WHERE (state = 'PENDING' OR (state = 'DISPATCHED' AND hold_reason IS NULL)) AND NOT EXISTS (
         SELECT 1 FROM wake_event WHERE delivery_id = delivery.id AND (log_id = 0 OR again_of <> ''))
 """
 _UNTOLD: Final = """
-    SELECT event.identity, event.subject_key FROM json_each(:identities) AS asked
-    JOIN delivery ON delivery.identity = asked.value AND delivery.state = 'DISPATCHED'
-    JOIN wake_event AS event ON event.delivery_id = delivery.id
-    WHERE event.status = 'open' AND event.log_id > 0 AND event.again_of = ''
-    UNION SELECT event.identity, event.subject_key FROM json_each(:identities) AS asked
-    JOIN delivery ON delivery.identity = asked.value AND delivery.state = 'DISPATCHED'
-    JOIN wake_event AS event ON event.identity = asked.value AND event.policy = 'next_turn' AND event.delivery_id IS NULL
-    WHERE event.status = 'open' AND event.log_id > 0 AND event.again_of = ''
+    SELECT event.identity, event.subject_key FROM delivery JOIN wake_event AS event ON event.delivery_id = delivery.id
+    WHERE delivery.state = 'DISPATCHED' AND delivery.identity IN (SELECT value FROM json_each(:identities))
+        AND event.status = 'open' AND event.log_id > 0 AND event.again_of = ''
+    UNION SELECT event.identity, event.subject_key FROM wake_event AS event
+    WHERE event.policy = 'next_turn' AND event.delivery_id IS NULL
+        AND event.status = 'open' AND event.log_id > 0 AND event.again_of = ''
+        AND event.identity IN (
+            SELECT identity FROM delivery
+            WHERE state = 'DISPATCHED' AND identity IN (SELECT value FROM json_each(:identities)))
 """
 _TOLD: Final = """
     UPDATE wake_event SET status = 'announced', reason = :why, status_at = :now
@@ -31,8 +33,8 @@ _TOLD: Final = """
         AND (delivery_id IS NULL OR EXISTS (SELECT 1 FROM delivery WHERE id = delivery_id AND state = 'DISPATCHED'))
 """
 _NOTHING_LEFT: Final = """
-    SELECT delivery.* FROM json_each(?) AS asked JOIN delivery ON delivery.identity = asked.value
-    WHERE state = 'DISPATCHED' AND NOT EXISTS (
+    SELECT delivery.* FROM delivery
+    WHERE state = 'DISPATCHED' AND identity IN (SELECT value FROM json_each(?)) AND NOT EXISTS (
         SELECT 1 FROM wake_event WHERE delivery_id = delivery.id AND status = 'open')
 """
 

@@ -107,6 +107,16 @@ def test_what_another_host_drives_is_not_gone_through_once_for_each_that_waits(
     assert asking[1] < 8 * asking[0]
 
 
+def test_whether_something_was_shown_is_found_however_much_was(ledger: LedgerStore) -> None:
+    """Each wake asks that; an inbox may have shown thousands."""
+    steps = []
+    for shown in (10, 1000):
+        ledger.announce(AGENT, [f"MESSAGE:{number}" for number in range(shown)], "inbox", START)
+        steps.append(steps_of(ledger, lambda: ledger.announced(AGENT, ["MESSAGE:1", "MESSAGE:other"])))
+    assert ledger.announced(AGENT, ["MESSAGE:1", "MESSAGE:other"]) == {"MESSAGE:1"}
+    assert steps[1] <= steps[0] + 1
+
+
 def test_to_have_looked_at_what_is_due_by_itself_writes_nothing(ledger: LedgerStore, new_id: NewId) -> None:
     """Each host learns of each identity who drives it; where nothing is held that costs no transaction."""
     delivery = open_delivery(ledger, sample_event(1, window=30), new_id=new_id)

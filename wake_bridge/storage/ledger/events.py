@@ -257,7 +257,9 @@ class EventRecord(LedgerPart):
     def announced(self, identity: Identity, subject_keys: Sequence[str]) -> set[str]:
         """See `Ledger.announced`."""
         found = self._db.rows(
-            "SELECT subject_key FROM json_each(?) AS asked JOIN announced ON subject_key = asked.value AND identity = ?",
+            # CROSS JOIN, or all that it was ever shown is gone through
+            "SELECT subject_key FROM json_each(?) AS asked"
+            " CROSS JOIN announced ON subject_key = asked.value AND identity = ?",
             (to_json(list(subject_keys)), identity),
         )
         return {row["subject_key"] for row in found}

@@ -149,7 +149,7 @@ def _said_of(found: Found) -> Iterator[str]:
         if one["cell"] != PASS:
             yield f"- {state}: {one['cell']}: {one.get('state', '')} {one.get('rules', '')} {one.get('why') or ''}".rstrip()
         if one.get("woken") is False:
-            yield f"- {state}: no wake came afterwards"
+            yield f"- {state}: no wake came afterwards: {one.get('why_no_wake', '')}"
     for move in moves_between(found.program.name, found.directory / "captures"):
         yield from move.lines()
     if change := proposal(found.program.name, found.version, found.directory / "captures", cells):

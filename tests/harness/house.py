@@ -222,6 +222,15 @@ class House:
             records = [delivery_record(one, ledger.events_of(one.id)) for one in found]
         return [one for one in records if any(event["subject_key"] == message for event in one["events"])]
 
+    def story_of(self, message: str) -> list[str]:
+        """What the journal says of the deliveries that announce the message, a line each step."""
+        with closing(LedgerStore.open(self.bridge.state_dir, read_only=True)) as ledger:
+            return [
+                f"{line.step} {dict(line.detail)}"
+                for one in self.deliveries_of(message)
+                for line in ledger.journal_of(one["id"])
+            ]
+
     def waits_for_presence(self, state: str, timeout: float = PATIENCE) -> dict[str, Any]:
         """The first presence with that state.
 

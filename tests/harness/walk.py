@@ -120,7 +120,8 @@ def walk(house: SoftHouse, captures: Path) -> dict[str, dict[str, Any]]:
         with suppress(TimeoutError, AssertionError, IndexError, KeyError):
             state.lift(visit)
         if message := found[state.name].pop("message", ""):
-            found[state.name]["woken"] = _comes(house, message)
+            missing = _why_no_wake(house, message)
+            found[state.name] |= {"woken": not missing, **({"why_no_wake": missing} if missing else {})}
         with suppress(TimeoutError, AssertionError, IndexError, KeyError):
             state.tidy(visit)
     return found
@@ -157,14 +158,14 @@ def _seen(house: House, expected: str) -> dict[str, Any]:
     return seen if house.look().text == before else {**seen, "state": "unknown", "why": "the screen moves"}
 
 
-def _comes(house: SoftHouse, message: str) -> bool:
-    """Whether the wake came once nothing was in its way."""
+def _why_no_wake(house: SoftHouse, message: str) -> str:
+    """Why the wake did not come once nothing was in its way; empty where it came."""
     deadline = time.monotonic() + COMES
     while not (found := house.deliveries_of(message)) or not all(one["settledAt"] for one in found):
         if time.monotonic() > deadline:
-            return False
+            return "; ".join(f"{one['hold_reason']}: {one['hold_detail']}" for one in found) or "nothing waits"
         time.sleep(0.1)
-    return [one["outcome"] for one in found] == ["submitted"]
+    return "" if [one["outcome"] for one in found] == ["submitted"] else "; ".join(house.story_of(message))
 
 
 def _deciding(seen: dict[str, Any]) -> list[str]:

@@ -85,7 +85,7 @@ def imagined(tmp_path: Path, template: Path, monkeypatch: pytest.MonkeyPatch) ->
     # looking through all that is installed would take most of the time
     installed = tuple(one.name for one in catalogue(Screens))
     monkeypatch.setattr("wake_bridge.config.settings.installed_adapters", lambda: installed)
-    for module in ("domain.presence", "engine.presence.watch"):
+    for module in ("domain.presence", "engine.presence.tracked_place", "engine.presence.watch"):
         # the time between two looks is not what is tried here
         monkeypatch.setattr(f"wake_bridge.{module}.SAMPLES_APART", 10)
     house = House(shutil.copytree(template, tmp_path / "home"))

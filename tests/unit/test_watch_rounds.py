@@ -27,10 +27,10 @@ from wake_bridge.engine.presence.resolve_schedule import (
     STILL,
     STILL_AFTER,
 )
+from wake_bridge.engine.presence.tracked_place import LOOK_AGAIN
 from wake_bridge.engine.presence.watch import (
     CHANGE_LASTS,
     LIVELY_ROUND,
-    LOOK_AGAIN,
     LOOKS_AGAIN_APART,
     QUICK_ROUND,
     ROUND,

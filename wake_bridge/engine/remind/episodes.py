@@ -36,7 +36,8 @@ from wake_bridge.domain.names import (
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.domain.subscriptions import Subscription
 from wake_bridge.domain.usage_limits import is_met_again, reset_in
-from wake_bridge.engine.presence.watch import TrackedPlace, Watch, vote_of
+from wake_bridge.engine.presence.tracked_place import TrackedPlace, vote_of
+from wake_bridge.engine.presence.watch import Watch
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger

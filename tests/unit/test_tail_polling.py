@@ -133,11 +133,11 @@ async def test_a_hint_ends_what_the_thread_does() -> None:
     ],
 )
 def test_the_thread_looks_out_for_a_change_or_for_trouble(answers: list[object], looks: int) -> None:
-    """Whatever it is, the look that follows says so."""
+    """Whatever it is, the look that follows says so; so none is needed after the last pause."""
     log = Mock(spec=ChangeLog)
     log.heal.return_value = False
     log.version.side_effect = answers
-    LogReader(log).look_out((1, 1, 1), threading.Event(), [0.0] * 3)
+    LogReader(log).look_out((1, 1, 1), threading.Event(), [0.0] * 4)
     assert log.version.call_count == looks
 
 

@@ -125,8 +125,11 @@ class LogReader:
         )
 
     def look_out(self, seen: Version | None, over: threading.Event, pauses: Sequence[float]) -> None:
-        """Look after each pause, in seconds, until something was committed since `seen`, the log cannot be read, or `over` is set."""
-        for pause in pauses:
+        """Look after each pause, in seconds, until something was committed since `seen`, the log cannot be read, or `over` is set.
+
+        After the last one whoever asked for it looks.
+        """
+        for pause in pauses[:-1]:
             if over.wait(pause):
                 return
             try:
@@ -136,6 +139,7 @@ class LogReader:
             except SourceError:
                 # whoever looks next says so
                 return
+        over.wait(pauses[-1])
 
     def logged_before(self, edge_ids: Collection[str], position: Position) -> frozenset[str]:
         """Which of the edges the log had when it was read up to that position."""

@@ -52,11 +52,11 @@ class LooksOut:
     """What the tail's thread was asked to do; it sees a change when the test says so."""
 
     def __init__(self) -> None:
-        self.asked: list[asyncio.Future[None]] = []
+        self.asked: list[asyncio.Future[bool]] = []
         self.pauses: list[Sequence[float]] = []
         self.over: list[threading.Event] = []
 
-    def __call__(self, over: threading.Event, pauses: Sequence[float]) -> asyncio.Future[None]:
+    def __call__(self, over: threading.Event, pauses: Sequence[float]) -> asyncio.Future[bool]:
         self.asked.append(asyncio.get_running_loop().create_future())
         self.pauses.append(pauses)
         self.over.append(over)
@@ -106,7 +106,7 @@ async def test_as_long_as_nothing_changes_the_loop_is_not_woken_for_a_look() -> 
     (asked,), (pauses,), (over,) = looks_out.asked, looks_out.pauses, looks_out.over
     assert pauses == [1.0] * int(REPORTS_EVERY)
     assert not over.is_set()
-    asked.set_result(None)
+    asked.set_result(False)
     await asyncio.wait_for(waiting, HUNG)
     assert over.is_set()
     another = asyncio.create_task(timer.next_poll(looks_out))

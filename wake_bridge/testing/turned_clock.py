@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-from collections.abc import Callable, Coroutine
+import threading
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Executor
 from datetime import UTC, datetime, tzinfo
 from typing import Any, TypeVar, TypeVarTuple
 
 from wake_bridge.domain.names import Instant
+from wake_bridge.engine.tail.log_reader import LogReader, Version
 
 Answer = TypeVar("Answer")
 Values = TypeVarTuple("Values")
@@ -94,12 +96,26 @@ class _TurnedLoop(asyncio.SelectorEventLoop):
     ) -> asyncio.Future[Answer]:
         """Run it here and now: a thread would cost time that does not pass."""
         del executor
+        if getattr(func, "__func__", None) is LogReader.look_out:
+            return self.create_task(_look_out(func, *args))  # type: ignore[arg-type,call-arg]
         future: asyncio.Future[Answer] = self.create_future()
         try:
             future.set_result(func(*args))
         except Exception as error:  # noqa: BLE001 - it is the caller's, who awaits it
             future.set_exception(error)
         return future
+
+
+async def _look_out(
+    look_out: Callable[..., Answer], seen: Version | None, over: threading.Event, pauses: Sequence[float]
+) -> Answer:
+    """The one thing that waits in a thread, for its pauses pass on the clock: one after the other."""
+    for pause in pauses[:-1]:
+        await asyncio.sleep(pause)
+        if found := look_out(seen, over, [0.0, 0.0]):
+            return found
+    await asyncio.sleep(pauses[-1])
+    return look_out(seen, over, [0.0])
 
 
 class _TurningSelector(selectors.DefaultSelector):

@@ -155,6 +155,11 @@ class Checkpoint:
         return []
 
     @property
+    def is_saved(self) -> bool:
+        """Whether the position is stored and published."""
+        return self._is_published and self.position == self._stored_position
+
+    @property
     def epoch(self) -> Epoch:
         """The present life of the source; 0 before the first."""
         return self.position.epoch if self.position else Epoch(0)

@@ -124,22 +124,23 @@ class LogReader:
             typed_later=self._typed_beyond(page),
         )
 
-    def look_out(self, seen: Version | None, over: threading.Event, pauses: Sequence[float]) -> None:
+    def look_out(self, seen: Version | None, over: threading.Event, pauses: Sequence[float]) -> bool:
         """Look after each pause, in seconds, until something was committed since `seen`, the log cannot be read, or `over` is set.
 
-        After the last one whoever asked for it looks.
+        After the last one whoever asked for it looks. Answers whether it has seen that there is something to look at.
         """
         for pause in pauses[:-1]:
             if over.wait(pause):
-                return
+                return False
             try:
                 self.heals += self._log.heal()
                 if self._log.version() != seen:
-                    return
+                    return True
             except SourceError:
                 # whoever looks next says so
-                return
+                return True
         over.wait(pauses[-1])
+        return False
 
     def logged_before(self, edge_ids: Collection[str], position: Position) -> frozenset[str]:
         """Which of the edges the log had when it was read up to that position."""

@@ -17,7 +17,7 @@ DEBOUNCE: Final = 0.002
 REPORTS_EVERY: Final = 10.0
 """Seconds after which the tail looks itself, though its thread has seen no change: so everybody knows that it lives."""
 
-LooksOut = Callable[[threading.Event, Sequence[float]], asyncio.Future[None]]
+LooksOut = Callable[[threading.Event, Sequence[float]], asyncio.Future[bool]]
 """Has the log looked at after each pause but the last, in seconds, until it changed, cannot be read, or the event is set."""
 
 

@@ -316,7 +316,10 @@ class Tail:
     async def _ask(self, question: Callable[..., Answer], *values: object) -> Answer:
         return await asyncio.get_running_loop().run_in_executor(self._thread, question, *values)
 
-    def _looks_out(self, over: threading.Event, pauses: Sequence[float]) -> asyncio.Future[None]:
+    def _looks_out(self, over: threading.Event, pauses: Sequence[float]) -> asyncio.Future[bool]:
+        if not self._checkpoint.is_saved:
+            # the next look saves it
+            pauses = pauses[:1]
         return asyncio.get_running_loop().run_in_executor(self._thread, self._reader.look_out, self._seen, over, pauses)
 
     # -- pages ---------------------------------------------------------------------------------------------------

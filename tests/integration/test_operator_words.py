@@ -132,7 +132,7 @@ def test_a_wake_without_a_word_is_a_mistake_of_usage(sandbox: Sandbox, text: str
 
 def test_the_presence_of_nobody_is_not_found(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exit 8 for an identity that is none, also where the daemon would answer."""
-    monkeypatch.setattr("wake_bridge.control.client.ask", lambda *_, **__: pytest.fail("was asked"))
+    monkeypatch.setattr("wake_bridge.offline.looks.ask", lambda *_, **__: pytest.fail("was asked"))
 
     told = invoke(sandbox, "presence", "@nobody", expect=8)
 

@@ -332,7 +332,7 @@ def test_nothing_is_sent_to_a_server_that_was_not_the_one_looked_at(line: Line) 
 
 def test_what_can_never_be_decided_becomes_unknown(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
     """What cannot be decided is never sent again, and a person is told."""
-    monkeypatch.setattr("wake_bridge_adapters.codex.search.UNDECIDED_FOR", -1)
+    monkeypatch.setattr("wake_bridge_adapters.codex.search.UNDECIDED_FOR", -1000)
     monkeypatch.setattr("wake_bridge_adapters.codex.search._PATIENCE", 0.5)
     line.steps = [Step.INTENT_SUBMIT]
 

@@ -67,7 +67,8 @@ def test_an_older_host_takes_wakes_and_is_asked_for_no_answer() -> None:
             assert [(one.agent_identity, one.where) for one in link.agents] == [("@far", "far:0.0")]
             assert (await link.hand_over(asks("MESSAGE:1"))).status == 202
             (answer,) = await link.answers([MailThere(FAR, "MESSAGE:1")])
-            assert (answer.state, link.why) == (AnswerState.UNASKED, TAKES_NO_ANSWERS)
+            # the link says what the host lacks, and is none that is away: wakes go on
+            assert (answer.state, link.why, link.lacks) == (AnswerState.UNASKED, "", TAKES_NO_ANSWERS)
             await link.tell_answered([MailThere(FAR, "MESSAGE:1")])
             assert link.state is LinkState.UP
         await asyncio.gather(*playing)

@@ -260,7 +260,7 @@ class Queries:
             link_record(
                 one.host,
                 one.state,
-                one.why,
+                one.why or one.lacks,
                 agents.get(one.host.name, ()),
                 one.version,
                 [who for who, _ in conflicts if who in agents.get(one.host.name, ())],

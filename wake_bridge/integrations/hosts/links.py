@@ -60,7 +60,7 @@ class Link:
         self.host = host
         self.state = LinkState.CONNECTING
         self.why = "the link is being made"
-        self.version, self._lacks = "", ""
+        self.version, self.lacks = "", ""
         self.agents: tuple[AgentElsewhere, ...] = ()
         self._changed = changed
         self._jitter = jitter
@@ -96,7 +96,7 @@ class Link:
         connection = await self._opened(self.host)
         try:
             self._connection = connection
-            self.version, self._lacks = str(connection.hello.get("version", "")), ""
+            self.version, self.lacks = str(connection.hello.get("version", "")), ""
             await connection.serve(self._take_state)
         finally:
             self._connection = None
@@ -104,7 +104,7 @@ class Link:
 
     def _take_state(self, frame: Frame) -> None:
         trouble, before = str(frame.get("trouble") or ""), self.state
-        self.state, self.why = (LinkState.NO_DAEMON, trouble) if trouble else (LinkState.UP, self._lacks)
+        self.state, self.why = (LinkState.NO_DAEMON, trouble) if trouble else (LinkState.UP, "")
         if not trouble:
             self.agents = agents_elsewhere(frame.get("agents"))
         if self.state is not before:
@@ -153,8 +153,8 @@ class Link:
 
     def _takes_no_answers(self) -> None:
         """Say so, once for each session: the program over there is older."""
-        if not self._lacks:
-            self._lacks = self.why = TAKES_NO_ANSWERS
+        if not self.lacks:
+            self.lacks = TAKES_NO_ANSWERS
             self._log.warning("host_linked", host=self.host.name, version=self.version, reason=TAKES_NO_ANSWERS)
 
     async def _ask(self, kind: str, **fields: Any) -> Frame:

@@ -42,6 +42,8 @@ _UNKNOWN_THERE: Final = 404
 class Link:
     """The link to one host, kept up for ever.
 
+    `why` says why it is not up, and holds the wakes of that host; `lacks` says what an older release there cannot do, and holds none.
+
     Args:
         host: the host.
         changed: told of every change of what is known of it; with the identities that may be woken there from now on.
@@ -60,7 +62,8 @@ class Link:
         self.host = host
         self.state = LinkState.CONNECTING
         self.why = "the link is being made"
-        self.version, self.lacks = "", ""
+        self.version = ""
+        self.lacks = ""
         self.agents: tuple[AgentElsewhere, ...] = ()
         self._changed = changed
         self._jitter = jitter
@@ -96,7 +99,8 @@ class Link:
         connection = await self._opened(self.host)
         try:
             self._connection = connection
-            self.version, self.lacks = str(connection.hello.get("version", "")), ""
+            self.version = str(connection.hello.get("version", ""))
+            self.lacks = ""
             await connection.serve(self._take_state)
         finally:
             self._connection = None

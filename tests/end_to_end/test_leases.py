@@ -144,6 +144,14 @@ def hosts(
     postgres.drop(url)
 
 
+@pytest.fixture(autouse=True)
+def _all_run(hosts: Hosts) -> None:
+    """Both daemons are at work: the test before may have killed one."""
+    for one in (hosts.first, hosts.second):
+        if one.daemon.process.poll() is not None:
+            one.starts()
+
+
 def test_one_of_two_hosts_wakes_an_agent_and_the_other_says_which(hosts: Hosts) -> None:
     """The lease decides; the other host types nothing. What was told there is not told here, nor announced again after a move."""
     serving, other = hosts.both()
@@ -271,9 +279,6 @@ def test_what_one_host_alone_knows_of_is_told_there_and_comes_once_the_agent_is_
 def test_an_agent_whose_host_is_silent_is_told_by_that_host(hosts: Hosts) -> None:
     """No other one sees it: the wake waits for that host, and comes there once its daemon runs again."""
     first, second = hosts.first, hosts.second
-    if first.daemon.process.poll() is not None:
-        # a test before may have killed it
-        first.starts()
     first.world.agent("alone")
     first.sandbox.enlist("@alone", "alone")
     first.sandbox.waits_for(lambda: hosts.owner("@alone") == first.name, what="its lease")

@@ -108,7 +108,11 @@ def test_text_that_no_host_has_told_meanwhile_is_sent_once_the_lease_is_back(rig
     """That another host serves for a while is no reason to lose what stands here."""
     staged = rig.stages()
     rig.shared.server = "beta"
-    assert rig.takes(staged).state is DeliveryState.LOCKED
+    waits = rig.takes(staged)
+    assert waits.state is DeliveryState.LOCKED
+    # whether that host has told it by now is asked soon, though nothing changes here
+    assert waits.hold is not None
+    assert waits.hold.next_look_at - rig.clock.now() <= rig.current.settings.relook_max_ms
     rig.shared.server = ""
     assert rig.takes(staged).outcome is Outcome.SUBMITTED
     assert rig.agent.received == [staged.digest]

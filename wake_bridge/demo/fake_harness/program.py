@@ -168,11 +168,12 @@ class Program:
             from wake_bridge.demo.fake_harness.terminal import stay_connected  # noqa: PLC0415 - the same
 
             threading.Thread(target=stay_connected, args=(self._start.client_of,), daemon=True).start()
-        self._agent.log("started", pid=os.getpid(), argv=sys.argv, width=width, height=height)
-        self._agent.show(self._start.mode, self._start.text)
         crashed = True
         try:
             with Channel(loop, self._start.control, self._command):
+                # who waits for this may take the channel's directory away at once
+                self._agent.log("started", pid=os.getpid(), argv=sys.argv, width=width, height=height)
+                self._agent.show(self._start.mode, self._start.text)
                 self._redraw()
                 loop.run_until(lambda: self._has_left is not None)
                 crashed = bool(self._has_left)

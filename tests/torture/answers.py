@@ -51,7 +51,8 @@ SIDES: Final = (("there",), ("there",), ("here",), ("here", "there"), ())
 ANSWERED: Final = "known on both"
 PERSON: Final = "passed to the person"
 STALE: Final = "too late, kept as stale"
-RESULTS: Final = (ANSWERED, PERSON, STALE, "twice", "lost", "not for this machine")
+UNSENT: Final = "stands unsent"
+RESULTS: Final = (ANSWERED, PERSON, STALE, UNSENT, "twice", "lost", "not for this machine")
 
 AFTER_THERE: Final = "kill -9 of the panes' daemon between an answer there and its arrival here"
 AFTER_HERE: Final = "kill -9 of the graph's daemon between an answer here and its arrival there"
@@ -59,9 +60,10 @@ AFTER_HERE: Final = "kill -9 of the graph's daemon between an answer here and it
 ABOUT: Final = (
     "Mail that has to be answered is committed to the graph of the near host for agents in panes of the far one. Each message is answered over"
     " there, under the lease that the pane was told, or here by the person, or on both, or by nobody, before, while or after something"
-    " happens as above. *known on both*: either ledger has the answer. *too late*: the person had it already. *lost*: an answer that a"
-    " command accepted is not known on one of the hosts, or a message that nobody answered never came to the person. *twice*: it was typed"
-    " twice, or the person was told twice, or on both hosts."
+    " happens as above. *known on both*: either ledger has the answer. *too late*: the person had it already. *stands unsent*: a blow left"
+    " the text in the composer, so nobody could answer; its host says so, and tells a person after fifteen minutes, longer than is waited"
+    " here. *lost*: an answer that a command accepted is not known on one of the hosts, or a message that nobody answered never came to the"
+    " person. *twice*: it was typed twice, or the person was told twice, or on both hosts."
 )
 
 _TOLD: Final = re.compile(r"wake-bridge ack ([0-9A-HJKMNP-TV-Z]{26}) --lease (\d+)")
@@ -269,7 +271,10 @@ def _verdict(question: Question, here: _Side, there: _Side, told: Mapping[str, S
     if typed > 1 or len(notices) > 1 or any(one["subject"] in ids for one in told["there"]):
         return Verdict("twice", (f"typed {typed} times, told {len(notices)} times: {story}",))
     if not question.accepted:
-        return Verdict(PERSON) if notices else Verdict("lost", (f"the person never heard of it: {story}",))
+        if notices:
+            return Verdict(PERSON)
+        stands = not typed and theirs and (theirs[-1]["state"], theirs[-1]["hold_reason"]) == ("LOCKED", "staged")
+        return Verdict(UNSENT) if stands else Verdict("lost", (f"the person never heard of it: {story}",))
     if not here.knows(question) or not there.knows(question, is_far=True):
         return Verdict("lost", (f"the answer is not known on both: {story}",))
     if notices and all(one["outcome"] != "unknown" for one in theirs):

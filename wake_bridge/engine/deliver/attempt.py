@@ -307,10 +307,9 @@ class LeaseRecovery:
         if may_ask and progress in TEXT_STANDS and (host := await self._told_by(delivery)):
             return await self._left_to(host, delivery, progress)
         if off is not None and progress in TEXT_STANDS:
-            if off.cause is Cause.OTHER_HOST:
-                # nothing else says that the other host has told it
-                off = replace(off, next_look_at=self._relook(delivery))
-            return self._stay(delivery, replace(off, where=delivery.where))
+            # nothing but a look says that another host has told it
+            look_at = self._relook(delivery) if off.cause is Cause.OTHER_HOST else off.next_look_at
+            return self._stay(delivery, replace(off, where=delivery.where, next_look_at=look_at))
         # where another adapter might find no trace of it and send it again
         route = self._routes.locked_for(delivery)
         if route is None:

@@ -50,12 +50,16 @@ def at(milliseconds: int) -> Instant:
     return Instant(START + milliseconds)
 
 
-def handed(ledger: LedgerStore, row: int = 1, proof: Proof = Proof.SUBMITTED) -> Delivery:
-    """A wake that its agent has, and has to answer within a minute."""
+def under_way(ledger: LedgerStore, row: int = 1) -> Delivery:
+    """A wake whose attempt runs, to be answered within a minute."""
     advance(ledger, replace(sample_event(row), ack_within=MINUTE))
     (delivery,) = ledger.gather(START, counted_ids(f"D{row}"))
-    locked = lock_with_its_events(ledger, ledger.dispatch(delivery, START), START)
-    return ledger.settle(locked, Outcome.SUBMITTED, proof, {}, START)
+    return lock_with_its_events(ledger, ledger.dispatch(delivery, START), START)
+
+
+def handed(ledger: LedgerStore, row: int = 1, proof: Proof = Proof.SUBMITTED) -> Delivery:
+    """A wake that its agent has, and has to answer within a minute."""
+    return ledger.settle(under_way(ledger, row), Outcome.SUBMITTED, proof, {}, START)
 
 
 def passed_on(ledger: LedgerStore, delivery: Delivery, now: Instant) -> Delivery:
@@ -189,6 +193,23 @@ def test_an_attempt_that_runs_is_left_alone_at_the_deadline(ledger: LedgerStore)
     locked = lock_with_its_events(ledger, ledger.dispatch(delivery, START), START + MINUTE - 1)
     assert ledger.overdue(at(MINUTE)) == []
     assert [one.id for one in ledger.overdue(locked.lease_until or START)] == [delivery.id]
+
+
+def test_an_answer_that_comes_while_the_attempt_runs_ends_it(ledger: LedgerStore) -> None:
+    """The attempt knows the delivery as it was before: what it then writes down waits for no second answer."""
+    locked = under_way(ledger)
+    ledger.answer(locked.id, None, "ack", START)
+    after = ledger.settle(locked, Outcome.SUBMITTED, Proof.SUBMITTED, {}, START)
+    assert (after.state, after.proof, after.hold) == (DeliveryState.DELIVERED, Proof.ACKNOWLEDGED, None)
+    assert [one.id for one in ledger.answered(START)] == [locked.id]
+
+
+def test_a_call_for_a_person_that_comes_while_the_attempt_runs_is_heard(ledger: LedgerStore) -> None:
+    """The time to answer does not begin anew for it."""
+    locked = under_way(ledger)
+    ledger.call_person(locked.id, locked.handed_lease, "escalate", START)
+    ledger.settle(locked, Outcome.SUBMITTED, Proof.SUBMITTED, {}, START)
+    assert [one.id for one in ledger.overdue(START)] == [locked.id]
 
 
 def test_what_is_held_past_its_time_passes_on_without_having_been_typed(ledger: LedgerStore) -> None:

@@ -235,7 +235,9 @@ class DeliveryMoves(Membership):
             frozen = (
                 delivery if delivery.state.is_frozen else self._walk_to_locked(delivery, f"to settle as {outcome}", now)
             )
-            if frozen.ack_within and outcome in _LEAVES_UNANSWERED and frozen.proof < Proof.ACKNOWLEDGED:
+            # an answer may have come while the attempt ran, which knows the delivery from before
+            is_answered = self._read(frozen.id).proof >= Proof.ACKNOWLEDGED
+            if frozen.ack_within and outcome in _LEAVES_UNANSWERED and not is_answered:
                 self._await_answer(frozen, outcome, proof, detail, now)
             else:
                 self._settle_frozen(frozen, outcome, proof, detail, now)
@@ -341,8 +343,10 @@ class DeliveryMoves(Membership):
     def _await_answer(
         self, delivery: Delivery, outcome: Outcome, proof: Proof, detail: Mapping[str, str], now: Instant
     ) -> None:
-        """Stay LOCKED until the agent answers or the time is over; a wake that failed for good is overdue at once."""
-        by = now if outcome is Outcome.FAILED else Instant(now + delivery.ack_within)
+        """Stay LOCKED until the agent answers or the time is over; a wake that failed for good, or whose agent has called for a person, is overdue at once."""
+        # the agent may have called while the attempt ran
+        called = self._db.row("SELECT 1 FROM journal WHERE delivery_id = ? AND step = ?", (delivery.id, Step.CALLED))
+        by = now if outcome is Outcome.FAILED or called else Instant(now + delivery.ack_within)
         why = "" if outcome is Outcome.SUBMITTED else detail.get("why", detail.get("reason", ""))
         # that the wake is seen in the agent's hands is no answer yet
         seen = min(proof, Proof.SUBMITTED)

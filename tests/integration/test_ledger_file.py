@@ -451,7 +451,7 @@ def test_a_write_that_the_system_cuts_off_leaves_the_earlier_state_intact(tmp_pa
                 advance(ledger, sample_event(row), sample_event(row, "@other"))
                 reached = row
         except LedgerUnwritable as refusal:
-            print(reached, "refused")
+            print(reached, "refused", flush=True)
         assert ledger.position().cursor == reached
         os._exit(0)
     """

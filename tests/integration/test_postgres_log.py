@@ -324,7 +324,6 @@ def test_a_server_that_falls_silent_is_given_up_and_asked_anew(
     postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever became of it or of the way to it: a question, a change and rows that are streamed end, each with an error."""
-    monkeypatch.setattr(module, "STATEMENT_LIMIT", 0.2)
     line = PostgresLine(postgres_url, tmp_path / "line")
     with line:
         base = PostgresConnection(GraphUrl(line.url))
@@ -336,8 +335,10 @@ def test_a_server_that_falls_silent_is_given_up_and_asked_anew(
             with base.transaction():
                 assert base.rows("SELECT 1") == [(1,)]
             line.cut()
-            with pytest.raises(SourceUnavailable, match="cannot be used now"):
-                ask()
+            with monkeypatch.context() as patch:
+                patch.setattr(module, "STATEMENT_LIMIT", 0.2)
+                with pytest.raises(SourceUnavailable, match="cannot be used now"):
+                    ask()
             line.mend()
         assert base.rows("SELECT pg_sleep(0.1)") == [("",)]
         base.close()

@@ -88,7 +88,8 @@ def test_a_status_counts_whatever_the_receiver_does_after_it(receiver: WebhookRe
     assert posted(receiver.url).status == 200
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown * 1024 < 16 * 1024 * 1024 > MOST_ANSWERED
-    assert posted(receiver.url, within=SHORT).status == 200
+    # as long as it drips it is read, and a starved machine is late to connect
+    assert posted(receiver.url, within=4 * SHORT).status == 200
 
 
 @pytest.mark.parametrize("answer", ["hang", "reset", "garbage"])

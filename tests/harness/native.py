@@ -115,10 +115,10 @@ class WakesNatively(House):
         self.is_woken_by(message, start)
 
     def asked_there(self) -> list[str]:
-        """What the screen shows from the dialog on, but for what moves by itself: a spinner, a scroll bar, seconds."""
+        """What the screen shows from the dialog on, but for what moves by itself: a spinner, a scroll bar, an edge, seconds."""
         shown = self.look().text
         rows = shown[shown.index(self._approval()) :].splitlines()
-        return [re.sub(r"[⠀-⣿█]|\d+", "", row).rstrip() for row in rows]
+        return [re.sub(r"[⠀-⣿█│]|\d+", "", row).rstrip() for row in rows]
 
     def _approval(self) -> str:
         found = self.manners.approval.search(self.look().text)

@@ -135,7 +135,7 @@ def version_of(program: Program, home: Path) -> str:
         [file, "--version"], capture_output=True, text=True, check=False, timeout=60, env=environment, cwd=home
     )
     words = answer.stdout.split()
-    return next((word.strip("()") for word in words if word[:1].isdigit()), "?")
+    return next((word.strip("().") for word in words if word[:1].isdigit()), "?")
 
 
 def _is_whole(column: Column, sheet: Sheet) -> bool:

@@ -31,6 +31,9 @@ ABLE: Final = [name for name in ONLY if name != "aider"]
 SANDBOXED: Final = ("codex",)
 """Who runs a command that no rule names without a question, but where it can write nothing."""
 
+BY_FLAGS: Final = {"copilot": ("--allow-tool", "'shell(wake-bridge:*)'", "--allow-tool", "wake-bridge")}
+"""Who is allowed a command only on its own command line, and what a person types there (docs/harnesses.md)."""
+
 REPLY: Final = "I will look at it."
 
 GREETINGS: Final = 10
@@ -59,10 +62,20 @@ class ReadersHouse(House):
 
     before: dict[str, bytes]
 
-    def __init__(self, program: Program, directory: Path, command: tuple[str, ...], *, told: bool, mcp: bool) -> None:
+    def __init__(
+        self,
+        program: Program,
+        directory: Path,
+        command: tuple[str, ...],
+        flags: tuple[str, ...],
+        *,
+        told: bool,
+        mcp: bool,
+    ) -> None:
         tools = directory / "bin"
         tools.mkdir()
-        reader = Reader(program.name, program.registry, program.package, program.arguments, tools=str(tools))
+        arguments = (*program.arguments, *flags)
+        reader = Reader(program.name, program.registry, program.package, arguments, tools=str(tools))
         super().__init__(reader, directory, command)
         self._told = told
         self._server = (str(tools / "wake-bridge"),) if mcp else ()
@@ -139,7 +152,12 @@ def house(
     if executable(wanted) is None:
         pytest.fail(f"{name} is not installed: `make harnesses` installs it", pytrace=False)
     house = ReadersHouse(
-        wanted, tmp_path, program, told="untold" not in request.keywords, mcp="by_tools" in request.keywords
+        wanted,
+        tmp_path,
+        program,
+        BY_FLAGS.get(name, ()) if "by_flags" in request.keywords else (),
+        told="untold" not in request.keywords,
+        mcp="by_tools" in request.keywords,
     )
     try:
         with house:
@@ -167,6 +185,7 @@ def waits_until(condition: Callable[[], bool], house: ReadersHouse, what: str, t
         time.sleep(0.5)
 
 
+@pytest.mark.by_flags
 def test_a_wake_leads_to_mail_read_and_answered_without_a_dialog(house: ReadersHouse) -> None:
     """A wake leads to `inbox … --consume` and a reply through `send` without an approval dialog."""
     states: set[str] = set()
@@ -186,6 +205,7 @@ def test_a_wake_leads_to_mail_read_and_answered_without_a_dialog(house: ReadersH
     assert house.unread() == []
 
 
+@pytest.mark.by_flags
 @pytest.mark.by_tools
 def test_a_wake_leads_to_mail_read_and_answered_by_mcp_tools_without_a_dialog(house: ReadersHouse) -> None:
     """`check_inbox` and `send_message` of the registered server ask nobody, and the reply is in the agent's own name."""
@@ -242,6 +262,7 @@ def test_nothing_else_gets_by_under_the_name_of_mail(house: ReadersHouse, comman
     assert not house.bridge.ask("status").get("paused")
 
 
+@pytest.mark.by_flags
 def test_the_programs_leave_what_was_written_so_that_it_can_be_taken_back(house: ReadersHouse) -> None:
     """Also after the program itself ran with the files."""
     house.wakes("{read}", house.reply)

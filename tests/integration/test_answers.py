@@ -204,6 +204,15 @@ def test_an_answer_that_comes_while_the_attempt_runs_ends_it(ledger: LedgerStore
     assert [one.id for one in ledger.answered(START)] == [locked.id]
 
 
+def test_an_answered_wake_whose_attempt_is_refused_is_not_told_later(ledger: LedgerStore) -> None:
+    """`ack` ends what was not sent yet, also in the moment in which somebody begins to type."""
+    locked = under_way(ledger)
+    ledger.answer(locked.id, None, "ack", START)
+    after = ledger.release(locked, Hold(HoldReason.USER_TYPING), START, is_attempt=False)
+    assert (after.state, after.outcome, after.hold) == (DeliveryState.DELIVERED, Outcome.ACKNOWLEDGED, None)
+    assert ledger.due(at(10 * MINUTE)) == []
+
+
 def test_a_call_for_a_person_that_comes_while_the_attempt_runs_is_heard(ledger: LedgerStore) -> None:
     """The time to answer does not begin anew for it."""
     locked = under_way(ledger)

@@ -193,6 +193,7 @@ class DeliveryStore(Protocol):
     ) -> Delivery:
         """LOCKED → DISPATCHED: nothing was typed, the digest thaws; a younger unfrozen delivery is merged into it.
 
+        One that was answered meanwhile ends as acknowledged instead.
         `is_attempt` counts it against `max_attempts` (an adapter's own failure; never a hold or a refused paste).
         Raises `IllegalTransition` when the journal shows that text may have been staged, unless the route is
         `idempotent` by its own `Capabilities`, and nothing else says so: there, sending it again does no harm.

@@ -204,6 +204,14 @@ class DeliveryMoves(Membership):
                     "UPDATE wake_event SET passed_by = ? WHERE delivery_id = ? AND status = 'open'",
                     (passed_by, delivery.id),
                 )
+            self._let_riders_go(delivery.id, is_remembered=False)
+            # the digest that told of it is gone
+            self._db.change("UPDATE delivery SET told_in = '' WHERE told_in = ?", (delivery.id,))
+            if self._read(delivery.id).proof >= Proof.ACKNOWLEDGED:
+                # whoever answered while the attempt ran was told that nobody is woken for it any more
+                answered = {"reason": hold.reason, "cause": hold.cause}
+                self._settle_frozen(delivery, Outcome.ACKNOWLEDGED, Proof.ACKNOWLEDGED, answered, now)
+                return self._read(delivery.id)
             younger = None if delivery.ack_within else self._unfrozen_of(delivery.identity)
             due_at = delivery.due_at if younger is None else min(delivery.due_at, younger.due_at)
             if younger is not None:
@@ -216,9 +224,6 @@ class DeliveryMoves(Membership):
                 delivery,
                 {"attempt": is_attempt, "due_at": due_at, **columns_of_hold(hold)},
             )
-            self._let_riders_go(delivery.id, is_remembered=False)
-            # the digest that told of it is gone
-            self._db.change("UPDATE delivery SET told_in = '' WHERE told_in = ?", (delivery.id,))
             line = {"reason": hold.reason, "cause": hold.cause, "detail": hold.detail}
             self._write_line(delivery.id, Step.RELEASED, line | ({"passed_by": passed_by} if passed_by else {}), now)
             return self._read(delivery.id)

@@ -204,6 +204,13 @@ def test_apply_then_remove_leaves_home_as_it_was(room: Room, present: bool) -> N
     assert not read_files_record(room.state)
 
 
+def test_qwen_code_is_given_no_rule_for_its_shell(room: Room) -> None:
+    """It would let `"$(…)"` behind a mail command run without a question."""
+    room.apply("qwen")
+    assert (room.project / "QWEN.md").exists()
+    assert not (room.project / ".qwen").exists()
+
+
 def test_setup_again_with_other_agents_is_still_taken_back_to_the_byte(room: Room) -> None:
     """Safe to repeat, removable."""
     for name, content in ODD.items():

@@ -68,14 +68,7 @@ def in_json(path: Path, content: bytes, act: Callable[[str], Found]) -> Found:
 
 
 def _claude(agent: SetupAgent, home: Path, read: Reader) -> AllowRule:  # noqa: ARG001 - all makers look alike
-    return _listed(agent.directory / ".claude" / "settings.local.json")
-
-
-def _qwen(agent: SetupAgent, home: Path, read: Reader) -> AllowRule:  # noqa: ARG001 - all makers look alike
-    return _listed(agent.directory / ".qwen" / "settings.json")
-
-
-def _listed(path: Path) -> AllowRule:
+    path = agent.directory / ".claude" / "settings.local.json"
     where = ("permissions", "allow")
     names = tuple(f"Bash(wake-bridge {command} *)" for command in MAIL_COMMANDS)
     return AllowRule(path, Form.JSON, lambda text: with_added(text, where, names), where=where, names=names)
@@ -160,7 +153,6 @@ _RULES: Final[Mapping[str, Callable[[SetupAgent, Path, Reader], AllowRule | None
         "claude": _claude,
         "codex": _codex,
         "gemini": _gemini,
-        "qwen": _qwen,
         "opencode": _opencode,
         "kilo": _kilo,
     }

@@ -29,7 +29,7 @@ ABLE: Final = [name for name in ONLY if name != "aider"]
 """aider runs no command by itself: it suggests one, and asks."""
 
 WITHOUT_A_RULE: Final = ("qwen",)
-"""Whose rules let more by than the commands that they name; so setup writes none (docs/harnesses.md)."""
+"""Whose rules let more by than the commands that they name, so setup writes none; nor is the model offered our tools (docs/harnesses.md)."""
 
 SANDBOXED: Final = ("codex",)
 """Who runs a command that no rule names without a question, but where it can write nothing."""

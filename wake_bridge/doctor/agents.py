@@ -21,7 +21,7 @@ from wake_bridge.domain.reasons import held_because
 from wake_bridge.domain.receivers import PUSH
 from wake_bridge.domain.routing import Route, hold_because_of
 from wake_bridge.domain.usage_limits import clock_time
-from wake_bridge.integrations.agent_files import has_mcp_server, read_files_record
+from wake_bridge.integrations.agent_files import has_mcp_server, read_files_record, wide_rules
 from wake_bridge.integrations.agent_files.hook_settings import PURPOSES
 from wake_bridge.integrations.channels import ChannelSenders
 from wake_bridge.offline.history import holds_of
@@ -51,6 +51,18 @@ def hooks(settings: Settings) -> list[Finding]:
     except (NotRunning, OperationFailed):
         return [untold(PURPOSES[one], "installed; the daemon that they call does not answer") for one in installed]
     return [_finding(one, [each for each in called if each["harness"] == one]) for one in installed]
+
+
+def rules(settings: Settings) -> list[Finding]:
+    """Rules of an earlier release that let more by than the mail commands; nothing where there are none."""
+    try:
+        files = wide_rules(read_files_record(settings.state_dir))
+    except OperationFailed:
+        # the record is told of by the check of the hooks
+        return []
+    why = "Qwen Code runs more than the mail commands without a question"
+    hint = "delete the lines `Bash(wake-bridge …)` there"
+    return [ill("rules", f"{why}: {', '.join(files)}", hint)] if files else []
 
 
 def mcp_server(settings: Settings) -> list[Finding]:

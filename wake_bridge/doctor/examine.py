@@ -13,6 +13,7 @@ from wake_bridge.doctor.agents import (
     mcp_server,
     names,
     pushes,
+    rules,
     targets,
     word_to_the_human,
 )
@@ -91,6 +92,7 @@ async def examine(config_option: str | None) -> list[Finding]:
         *service(config_option, settings),
         *hooks(settings),
         *mcp_server(settings),
+        *rules(settings),
         clock(settings),
         quiet_hours(settings),
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import shutil
@@ -386,6 +387,16 @@ def a_server_that_is_registered(setup: Setup) -> None:
     apply(plan_files([agent], setup.directory, ("wake-bridge",)), setup.other_state())
 
 
+def a_rule_of_an_earlier_release(setup: Setup) -> None:
+    """As `setup` wrote it for an agent of Qwen Code."""
+    agent = SetupAgent("@a", "qwen", setup.directory, "a:0.0")
+    apply(plan_files([agent], setup.directory, ("wake-bridge",)), setup.other_state())
+    settings = setup.directory / ".qwen" / "settings.json"
+    before = json.loads(settings.read_text(encoding="utf-8"))
+    before["permissions"]["allow"].append("Bash(wake-bridge inbox *)")
+    settings.write_text(json.dumps(before), encoding="utf-8")
+
+
 LISTENS = '[http]\nlisten = "127.0.0.1:8787"\n'
 SENDER = """[http.senders.up]
 key = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
@@ -552,6 +563,7 @@ TABLE: Sequence[Broken] = (
     Broken(
         "adapter stray", an_adapter_whose_file_is_another_packages, "its file does not belong to stray", "reinstall it"
     ),
+    Broken("rules", a_rule_of_an_earlier_release, ".qwen/settings.json", "delete the lines `Bash(wake-bridge …)`"),
     Broken("MCP server", a_server_registered_without_its_sdk, "mcp, mcp_types is not installed", "wake-bridge[mcp]"),
     Broken(
         "hosts", a_list_of_hosts_that_is_none, "the list of hosts cannot be used", "what is no JSON must be removed"
@@ -591,7 +603,7 @@ TABLE: Sequence[Broken] = (
 )
 
 CHANNELS = {f"channel {name}" for name in ("pager", "desk", "phone", "ops", "log")}
-ONLY_WHEN_BROKEN = {"adapters", "adapter stray", *CHANNELS}
+ONLY_WHEN_BROKEN = {"adapters", "adapter stray", "rules", *CHANNELS}
 """Checks that say nothing where nothing is wrong, or nothing is configured."""
 
 ONLY_WHERE_WANTED = {"MCP server", "own channel @a", "signed wakes", "pushes to @a", "hosts", "host devbox"}

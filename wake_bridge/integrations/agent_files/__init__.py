@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from wake_bridge.integrations.agent_files.allow_rules import wide_rules
 from wake_bridge.integrations.agent_files.git_exclude import plan_excludes, untracked_files
 from wake_bridge.integrations.agent_files.hook_settings import take_traces
 from wake_bridge.integrations.agent_files.plan import apply, has_mcp_server, plan_files
@@ -22,4 +23,5 @@ __all__ = [
     "remove",
     "take_traces",
     "untracked_files",
+    "wide_rules",
 ]

@@ -5,7 +5,7 @@ Measured on the programs themselves: docs/harnesses.md, "Reading mail without a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
@@ -14,11 +14,14 @@ from wake_bridge.domain.errors import OperationFailed
 from wake_bridge.domain.setup import SetupAgent
 from wake_bridge.domain.values import dataclass
 from wake_bridge.integrations.agent_files.json_file import NotJson, WrongShape, value_at, with_added, with_value
-from wake_bridge.integrations.agent_files.text_file import HASH, Form, with_block
+from wake_bridge.integrations.agent_files.record import WrittenFile
+from wake_bridge.integrations.agent_files.text_file import HASH, Form, content_of, with_block
 
 MAIL_COMMANDS: Final = ("inbox", "send", "ack", "read", "escalate", "seen")
 
 _ORDERED: Final = tuple(f"wake-bridge {command} *" for command in MAIL_COMMANDS)
+
+_WIDE: Final = b"Bash(wake-bridge "
 
 Reader = Callable[[Path], bytes | None]
 """The content of a file; None where there is none."""
@@ -49,6 +52,15 @@ def rule_for(agent: SetupAgent, home: Path, read: Reader) -> AllowRule | None:
     """What lets this agent's harness read its mail; None where nothing is needed, or nothing narrow enough is known."""
     make = _RULES.get(agent.harness)
     return make(agent, home, read) if make else None
+
+
+def wide_rules(files: Iterable[WrittenFile]) -> list[str]:
+    """Of the files we wrote to, those where our rule for Qwen Code's shell still stands: more than the mail commands gets by under it.
+
+    None is written any more. Raises `OperationFailed` where a file cannot be read.
+    """
+    theirs = [Path(one.path) for one in files if Path(one.path).parent.name == ".qwen"]
+    return [str(path) for path in theirs if _WIDE in (content_of(path) or b"")]
 
 
 def in_json(path: Path, content: bytes, act: Callable[[str], Found]) -> Found:

@@ -240,9 +240,9 @@ class DeliveryMoves(Membership):
             frozen = (
                 delivery if delivery.state.is_frozen else self._walk_to_locked(delivery, f"to settle as {outcome}", now)
             )
+            is_to_be_answered = frozen.ack_within and outcome in _LEAVES_UNANSWERED
             # an answer may have come while the attempt ran, which knows the delivery from before
-            is_answered = self._read(frozen.id).proof >= Proof.ACKNOWLEDGED
-            if frozen.ack_within and outcome in _LEAVES_UNANSWERED and not is_answered:
+            if is_to_be_answered and self._read(frozen.id).proof < Proof.ACKNOWLEDGED:
                 self._await_answer(frozen, outcome, proof, detail, now)
             else:
                 self._settle_frozen(frozen, outcome, proof, detail, now)
@@ -348,7 +348,10 @@ class DeliveryMoves(Membership):
     def _await_answer(
         self, delivery: Delivery, outcome: Outcome, proof: Proof, detail: Mapping[str, str], now: Instant
     ) -> None:
-        """Stay LOCKED until the agent answers or the time is over; a wake that failed for good, or whose agent has called for a person, is overdue at once."""
+        """Stay LOCKED until the agent answers or the time is over.
+
+        A wake that failed for good, or whose agent has called for a person, is overdue at once.
+        """
         # the agent may have called while the attempt ran
         called = self._db.row("SELECT 1 FROM journal WHERE delivery_id = ? AND step = ?", (delivery.id, Step.CALLED))
         by = now if outcome is Outcome.FAILED or called else Instant(now + delivery.ack_within)

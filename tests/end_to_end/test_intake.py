@@ -259,6 +259,12 @@ def test_the_first_serve_in_a_terminal_makes_a_token_and_prints_it_once(playgrou
     here.configure(f'{QUICK}[http]\nlisten = "127.0.0.1:0"\n[targets."@api"]\npane = "{agent.session}"\n')
     assert "no source has a token" in here.run("serve", expect=3).stderr
 
+    def posted(port: int, token: str) -> int | None:
+        """The answer; a daemon that is starting says 503, and when to try again."""
+        body = {"identity": "@api", "text": "main is red", "mode": "active"}
+        status, _ = curl(f"http://127.0.0.1:{port}/api/inbox", body, f"Authorization: Bearer {token}")
+        return None if status == 503 else status
+
     def seen(times: int) -> str:
         log = here.home / f"typescript{times}"
         command = f"{' '.join(here.command)} serve"
@@ -269,14 +275,15 @@ def test_the_first_serve_in_a_terminal_makes_a_token_and_prints_it_once(playgrou
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
         ) as person:
-            here.waits_for(lambda: log.exists() and "http_listening" in log.read_text(), what="the server")
-            shown = log.read_text()
-            if token := re.search(r"wbs_[\w-]{43}", shown):
-                port = int(re.findall(r"127\.0\.0\.1:(\d+)", shown)[-1])
-                body = {"identity": "@api", "text": "main is red", "mode": "active"}
-                assert curl(f"http://127.0.0.1:{port}/api/inbox", body, f"Authorization: Bearer {token[0]}")[0] == 202
-                here.waits_for_delivery(target="@api", outcome="submitted")
-            person.terminate()
+            try:
+                here.waits_for(lambda: log.exists() and "http_listening" in log.read_text(), what="the server")
+                shown = log.read_text()
+                if token := re.search(r"wbs_[\w-]{43}", shown):
+                    port = int(re.findall(r"127\.0\.0\.1:(\d+)", shown)[-1])
+                    assert here.waits_for(lambda: posted(port, token[0]), what="the daemon to have started") == 202
+                    here.waits_for_delivery(target="@api", outcome="submitted")
+            finally:
+                person.terminate()
         return log.read_text()
 
     needs("script")

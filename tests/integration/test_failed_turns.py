@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from tests.integration.desk import ACTIVE, AGENT, IDLE, OTHER, SECOND, Desk, pla
 from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Step
 from wake_bridge.domain.events import EventStatus
-from wake_bridge.domain.names import AttentionKind
+from wake_bridge.domain.names import EPOCH_START, AttentionKind, LogId
+from wake_bridge.ports.ledger_records import PageRecord
 from wake_bridge.storage.ledger.database import Database, Parameters
 
 MINUTE = 60 * SECOND
@@ -140,5 +142,10 @@ def test_dying_at_any_step_of_opening_again_leaves_it_whole_or_undone(
         _, again = office.deliveries(AGENT)
         (event,) = office.ledger.events_of(again.id)
         assert (event.status, event.failed_turns) == (EventStatus.OPEN, 1)
+        seen_again = replace(event, id="seen-again", log_id=LogId(event.log_id + 1), not_before=EPOCH_START)
+        position = office.ledger.position()
+        assert position is not None
+        assert office.ledger.advance(PageRecord(position, [seen_again]), office.clock.now()) == []
+        assert office.ledger.events_of(again.id) == [event]
 
     played(tmp_path, story)

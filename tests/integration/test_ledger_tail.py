@@ -144,6 +144,21 @@ def test_an_event_closed_before_its_audience_was_written_opens_again(ledger: Led
     assert advance(ledger, sample_event(6, subject_key="MESSAGE:m")) == []
 
 
+def test_a_broadcast_that_waits_for_its_audience_is_due_once_that_names_its_identity(ledger: LedgerStore) -> None:
+    """The edge of another recipient hastens nothing, and an event is hastened once."""
+    waits = replace(sample_event(1, subject_key="MESSAGE:m", window=0), not_before=Instant(START + 2000))
+    delivery = open_delivery(ledger, waits, new_id=counted_ids())
+    assert delivery.due_at == START + 2000
+    assert advance(ledger, replace(waits, id="E2"), now=START + 5) == []
+    assert ledger.due(Instant(START + 10)) == []
+
+    receipt = sample_event(2, subject_key="MESSAGE:m", window=0)
+    assert advance(ledger, receipt, now=START + 10) == [replace(waits, not_before=receipt.not_before)]
+
+    assert [one.id for one in ledger.due(Instant(START + 10))] == [delivery.id]
+    assert advance(ledger, sample_event(3, subject_key="MESSAGE:m", window=0), now=START + 11) == []
+
+
 def test_an_event_opens_again_also_when_a_delivery_had_ended_empty_over_it(ledger: LedgerStore) -> None:
     """The same when the guards had already settled its delivery."""
     early = sample_event(1, subject_key="MESSAGE:m")

@@ -38,8 +38,11 @@ from wake_bridge.domain.subscriptions import (
 )
 from wake_bridge.domain.values import dataclass
 
-AUDIENCE_GRACE: Final = 250
-"""Milliseconds a broadcast waits for its audience to be written."""
+AUDIENCE_GRACE: Final = 2000
+"""Milliseconds a broadcast waits for its audience; whom that names is told at once.
+
+A busy writer commits the first receipt later than 250 ms after the message, and before it a broadcast seems to be for all.
+"""
 
 
 @dataclass(frozen=True, slots=True)

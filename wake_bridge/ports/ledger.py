@@ -64,8 +64,9 @@ class CursorStore(Protocol):
         """Move the cursor and insert the events in one transaction; answer those that were new.
 
         An event whose (epoch, log_id, identity) or (identity, subject_key) is known already changes nothing, whatever
-        became of the known one: a subject wakes an identity at most once, and a refusal stands. One exception: an event
-        closed as `NOT_ADDRESSED` opens again when the fact comes once more, for then the audience has been written.
+        became of the known one: a subject wakes an identity at most once, and a refusal stands. Except that an event
+        closed as `NOT_ADDRESSED` opens again when the fact comes once more, for then the audience has been written. One
+        that still waits for it (`not_before`) waits no longer. Both are answered like new ones.
         An open event whose subject was announced meanwhile is kept as `announced`. A `log_id` of 0 or less means that
         the fact has no row (look-back, intake) and is known by its subject alone.
         Never moves the cursor back inside an epoch; raises `LedgerError` when the epoch is not the current one.

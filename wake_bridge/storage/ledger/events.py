@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from wake_bridge.domain.errors import LedgerError
 from wake_bridge.domain.events import EventStatus, WakeEvent
-from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
+from wake_bridge.domain.names import Epoch, EventKind, Identity, Instant, LogId
 from wake_bridge.ports.ledger_records import (
     NOT_ADDRESSED,
     Emission,
@@ -158,7 +158,10 @@ class TailRecord(LedgerPart):
     def _insert_new(self, events: Iterable[WakeEvent], now: Instant) -> list[WakeEvent]:
         """The events as they lie in the ledger from now on, without those that were known."""
         judged = map(self._as_announced, events)
-        taken = (event if self._insert(event, now) else self._reopen(event, now) for event in judged)
+        taken = (
+            event if self._insert(event, now) else self._reopen(event, now) or self._hasten(event, now)
+            for event in judged
+        )
         return [event for event in taken if event is not None]
 
     def _as_announced(self, event: WakeEvent) -> WakeEvent:
@@ -192,10 +195,37 @@ class TailRecord(LedgerPart):
         )
         if not self._db.change(statement, {**columns, "not_addressed": NOT_ADDRESSED}):
             return None
-        (reopened,) = self._events(
-            "SELECT * FROM wake_event WHERE identity = :identity AND subject_key = :subject_key AND replay = 0", columns
+        return self._known(event)
+
+    def _hasten(self, event: WakeEvent, now: Instant) -> WakeEvent | None:
+        """A broadcast that waited for its audience is due as soon as that names its identity.
+
+        An event whose turn has failed waits for something else.
+        """
+        if event.kind is not EventKind.MESSAGE or event.not_before > now:
+            return None
+        about = {"identity": event.identity, "subject_key": event.subject_key, "now": now, "at": event.not_before}
+        if not self._db.change(
+            "UPDATE wake_event SET not_before = :at WHERE identity = :identity AND subject_key = :subject_key"
+            " AND replay = 0 AND status = 'open' AND failed_turns = 0 AND not_before > :now",
+            about,
+        ):
+            return None
+        known = self._known(event)
+        self._db.change(
+            "UPDATE delivery SET due_at = MIN(due_at, :due_at), next_look_at = MIN(next_look_at, :now)"
+            " WHERE id = (SELECT delivery_id FROM wake_event WHERE id = :id) AND state = 'PENDING'",
+            {"id": known.id, "due_at": known.due_at, "now": now},
         )
-        return reopened
+        return known
+
+    def _known(self, event: WakeEvent) -> WakeEvent:
+        """The ledger's own event of that identity and subject."""
+        (known,) = self._events(
+            "SELECT * FROM wake_event WHERE identity = ? AND subject_key = ? AND replay = 0",
+            (event.identity, event.subject_key),
+        )
+        return known
 
 
 class StoredEmissions(TailRecord):

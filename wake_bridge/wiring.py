@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -23,7 +24,7 @@ from wake_bridge.engine.deliver.acknowledge import Acknowledge
 from wake_bridge.engine.deliver.delivery_loop import Deliverer
 from wake_bridge.engine.deliver.failed_turns import FailedTurns
 from wake_bridge.engine.deliver.gate import Gate
-from wake_bridge.engine.deliver.leases import Leases, SoleDriver
+from wake_bridge.engine.deliver.leases import Leases, SoleDriver, another_drives
 from wake_bridge.engine.deliver.other_hosts import OtherHosts
 from wake_bridge.engine.deliver.pushes import Pushes
 from wake_bridge.engine.deliver.switches import SwitchReader
@@ -212,6 +213,7 @@ def wire(
         told=lambda identity: sessions.evidence_of(identity, current.settings.fresh_for_ms),
         said=GraphPresence(queries, current, clock, lambda: tail.seen).of,
         memory=memory,
+        driven_elsewhere=partial(another_drives, leases),
     )
     for adapter in loaded.adapters.values():
         if isinstance(adapter, SessionServed):

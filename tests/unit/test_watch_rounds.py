@@ -104,6 +104,7 @@ class Scene:
         self.adapter = CountingAdapter(self.clock)
         self.routes = OneRoute(self.adapter)
         self.waiting: set[Identity] = set()
+        self.driven_elsewhere: set[Identity] = set()
         self.told: list[Identity] = []
         self.watch = Watch(
             cast("Routes", self.routes),
@@ -113,6 +114,7 @@ class Scene:
             waiting=lambda: self.waiting,
             changed=self.told.append,
             memory=memory,
+            driven_elsewhere=lambda one: one in self.driven_elsewhere,
         )
 
     def rounds(self, count: int = 1, seconds: float = ROUND) -> None:
@@ -160,6 +162,17 @@ def test_a_place_that_is_missed_is_looked_for_at_every_round() -> None:
     scene.rounds(1)
     assert scene.adapter.resolved["ada"] == 6
     assert scene.told == [ADA]
+
+
+def test_whom_another_host_drives_is_not_looked_for_in_haste() -> None:
+    """Most mail on a graph that many hosts share is for agents of other hosts; once that one is silent, it is sought."""
+    scene = Scene([ADA])
+    scene.waiting = scene.driven_elsewhere = {ADA}
+    scene.rounds(int(RESOLVE_AGAIN / 1000 / ROUND))
+    assert scene.adapter.resolved["ada"] == 1
+    scene.driven_elsewhere = set()
+    scene.rounds(3)
+    assert scene.adapter.resolved["ada"] == 4
 
 
 def test_who_has_moved_no_longer_lives_where_it_was_seen_and_is_found_in_the_next_round() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from wake_bridge.domain.causes import Cause
 from wake_bridge.domain.delivery import Delivery
 from wake_bridge.domain.guards import OtherDriver
 from wake_bridge.domain.names import Identity
@@ -59,6 +60,12 @@ class Leases(Protocol):
 
     def close(self) -> None:
         """Give up what is open."""
+
+
+def another_drives(leases: Leases, identity: Identity) -> bool:
+    """Whether it is certain that another host drives the identity."""
+    other = leases.elsewhere(identity)
+    return other is not None and other.cause is Cause.OTHER_HOST
 
 
 class SoleDriver:

@@ -71,6 +71,7 @@ class Watch:
         told: what programs inside the harness have told of an identity's agent just now.
         said: what the graph says of how an identity's agent stands.
         memory: where it is written down in which pane an identity was found; None for one who only looks.
+        driven_elsewhere: whether another host drives an identity; then its agent is not looked for here in haste.
     """
 
     def __init__(
@@ -85,7 +86,9 @@ class Watch:
         told: Callable[[Identity], Sequence[Evidence]] = lambda _: (),
         said: Callable[[Identity], Awaitable[Sequence[Evidence]]] | None = None,
         memory: RememberedPanes | None = None,
+        driven_elsewhere: Callable[[Identity], bool] = lambda _: False,
     ) -> None:
+        self._driven_elsewhere = driven_elsewhere
         self._said = said
         self._memory = memory
         self._told = told
@@ -295,8 +298,9 @@ class Watch:
         for identity in whose:
             places, is_waited_for = self._tracks.of(identity), identity in waiting
             is_still = bool(places) and not is_waited_for and all(one.is_still(now) for one in places)
+            is_sought = is_waited_for and not self._driven_elsewhere(identity)
             for key in ((identity, adapter) for adapter in self._routes.names(identity)):
-                wanted[key] = again(is_missed=is_waited_for and key not in self._tracks, is_still=is_still)
+                wanted[key] = again(is_missed=is_sought and key not in self._tracks, is_still=is_still)
         for known in (self._tracks, self._nowhere, self._schedule):
             known.keep_only(watched, whose, wanted.keys())
         return wanted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -181,9 +182,10 @@ def wire(
         on_word=lambda identity: episodes.note_word(identity),  # noqa: PLW0108 - made below
     )
 
-    def everybody() -> set[Identity]:
+    def everybody() -> AbstractSet[Identity]:
         """All that can be woken: those of the graph, and those that the configuration names."""
-        return {*tail.reachable_identities(), *current.settings.targets}
+        reachable, named = tail.reachable_identities(), current.settings.targets.keys()
+        return reachable if named <= reachable else reachable | named
 
     sessions = SessionRegistry(ledger, clock)
     memory = RememberedPanes(ledger, min(clock.now(), lived_until(cursor_directory) or clock.now()))

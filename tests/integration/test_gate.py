@@ -107,7 +107,9 @@ class Rig:
         self.door = Door(MemoryConfig(), context)
         adapters: dict[str, HarnessAdapter] = {"memory": self.adapter, "door": self.door}
         self.routes = Routes(adapters, self.current, lambda _: self.subscriptions, lambda _: None)
-        self.watch = Watch(self.routes, self.current, self.clock, watched=tuple, waiting=set, changed=lambda _: None)
+        self.watch = Watch(
+            self.routes, self.current, self.clock, watched=frozenset, waiting=set, changed=lambda _: None
+        )
         self.recovery = RouteRecovery(
             self.ledger, self.routes, self.watch, self.current, self.clock, restored=lambda _: None
         )

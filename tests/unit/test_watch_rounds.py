@@ -22,10 +22,12 @@ from wake_bridge.engine.presence.remembered_panes import RememberedPanes
 from wake_bridge.engine.presence.resolve_schedule import (
     PLANNED_AT_ONCE,
     PLANNED_AT_REST,
+    RENEWED_AT_ONCE,
     RESOLVE_AGAIN,
     RESOLVED_AT_ONCE,
     STILL,
     STILL_AFTER,
+    ResolveSchedule,
 )
 from wake_bridge.engine.presence.tracked_place import LOOK_AGAIN
 from wake_bridge.engine.presence.watch import (
@@ -110,7 +112,7 @@ class Scene:
             cast("Routes", self.routes),
             Current(EngineSettings()),
             self.clock,
-            watched=lambda: watched,
+            watched=lambda: frozenset(watched),
             waiting=lambda: self.waiting,
             changed=self.told.append,
             memory=memory,
@@ -144,6 +146,22 @@ def test_many_identities_without_a_place_cost_few_calls_a_round() -> None:
     scene.rounds(10)
     assert scene.adapter.resolved.total() == 10 * RESOLVED_AT_ONCE
     assert max(scene.adapter.resolved.values()) == 1, "each is tried before one is tried again"
+
+
+def test_what_nobody_misses_is_resolved_anew_a_few_at_a_time_the_longest_unasked_first() -> None:
+    """However many adapters there are: with thousands of identities that alone kept a daemon at work."""
+    clock = HandClock()
+    schedule = ResolveSchedule(clock)
+    wanted = {(one, adapter): RESOLVE_AGAIN for one in (ADA, Identity("@ben")) for adapter in names(26)}
+    for key in wanted:
+        schedule.note_resolved(key)
+        clock.at += 1
+    clock.at += RESOLVE_AGAIN
+
+    assert schedule.plan(wanted) == [*wanted][:RENEWED_AT_ONCE]
+    assert schedule.plan(wanted) == [*wanted][RENEWED_AT_ONCE : 2 * RENEWED_AT_ONCE]
+    assert schedule.plan(wanted) == [*wanted][2 * RENEWED_AT_ONCE :]
+    assert schedule.plan(wanted) == []
 
 
 def test_one_without_a_place_is_tried_again_after_a_while() -> None:

@@ -113,7 +113,9 @@ class Inspection:
         for adapter in self.loaded.adapters.values():
             if isinstance(adapter, HostServed):
                 adapter.serve_hosts(DaemonsLinks(settings.state_dir))
-        self.watch = Watch(self.routes, self.current, self.clock, watched=tuple, waiting=set, changed=lambda _: None)
+        self.watch = Watch(
+            self.routes, self.current, self.clock, watched=frozenset, waiting=set, changed=lambda _: None
+        )
 
     def _read_graph(self) -> bool:
         self._identities: frozenset[str] = frozenset()

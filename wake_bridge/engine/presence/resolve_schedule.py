@@ -32,6 +32,9 @@ PLANNED_AT_REST: Final = 10_000
 RESOLVED_AT_ONCE: Final = 10
 """Places of each kind and adapter resolved in one round: each costs a call, and thousands of subscriptions may lead nowhere."""
 
+RENEWED_AT_ONCE: Final = 20
+"""Places of all adapters resolved anew in one round, of those that nobody misses: nothing hangs on when."""
+
 PLANNED_AT_ONCE: Final = 100
 """Identities whose routes are gone through in one plan: with thousands that alone would keep everything else waiting."""
 
@@ -39,7 +42,7 @@ RouteKey = tuple[Identity, str]
 """Whose route, and by which adapter."""
 
 Kind = tuple[str, int]
-"""Routes whose turn comes apart from others': their adapter, and the milliseconds after which they are resolved anew."""
+"""Routes whose turn comes apart from others': their adapter, empty for all, and the milliseconds after which they are resolved anew."""
 
 Found = TypeVar("Found")
 
@@ -61,11 +64,12 @@ class OfIdentities(MutableMapping[RouteKey, Found]):
             del self._found[identity, adapter]
 
     def keep_only(
-        self, watched: AbstractSet[Identity], whose: AbstractSet[Identity], wanted: AbstractSet[RouteKey]
+        self, watched: AbstractSet[Identity] | None, whose: AbstractSet[Identity], wanted: AbstractSet[RouteKey]
     ) -> None:
-        """Forget what is of nobody who is watched; and of those whose turn it is, what is not wanted."""
-        for identity in self._adapters.keys() - watched:
-            self.drop(identity)
+        """Forget what is of nobody who is watched, None for the same as ever; and of those whose turn it is, what is not wanted."""
+        if watched is not None:
+            for identity in self._adapters.keys() - watched:
+                self.drop(identity)
         theirs = {(who, adapter) for who in whose & self._adapters.keys() for adapter in self._adapters[who]}
         for key in theirs - wanted:
             del self[key]
@@ -160,7 +164,7 @@ class ResolveSchedule:
         self._planned_at = EPOCH_START
 
     def keep_only(
-        self, watched: AbstractSet[Identity], whose: AbstractSet[Identity], wanted: AbstractSet[RouteKey]
+        self, watched: AbstractSet[Identity] | None, whose: AbstractSet[Identity], wanted: AbstractSet[RouteKey]
     ) -> None:
         """See `OfIdentities.keep_only`."""
         self._resolved_at.keep_only(watched, whose, wanted)
@@ -171,16 +175,18 @@ class ResolveSchedule:
         due: dict[Kind, list[RouteKey]] = {}
         new: dict[Kind, deque[RouteKey]] = {}
         for key, again in wanted.items():
-            at, kind = self._resolved_at.get(key), (key[1], again)
+            at = self._resolved_at.get(key)
             if at is None:
-                new.setdefault(kind, deque()).append(key)
+                new.setdefault((key[1], again), deque()).append(key)
             elif now - at >= again:
-                due.setdefault(kind, []).append(key)
+                due.setdefault((key[1] if again == MISSED_AGAIN else "", again), []).append(key)
         self._newcomers = new
         turns = self.next_newcomers()
-        self._is_behind = any(len(keys) > RESOLVED_AT_ONCE for keys in due.values())
-        for keys in due.values():
-            turns += heapq.nsmallest(RESOLVED_AT_ONCE, keys, key=self._resolved_at.__getitem__)
+        self._is_behind = False
+        for (adapter, _), keys in due.items():
+            at_once = RESOLVED_AT_ONCE if adapter else RENEWED_AT_ONCE
+            self._is_behind |= len(keys) > at_once
+            turns += heapq.nsmallest(at_once, keys, key=self._resolved_at.__getitem__)
         self._resolved_at.update(dict.fromkeys(turns, now))
         return turns
 

@@ -80,7 +80,7 @@ class Watch:
         current: Current,
         clock: Clock,
         *,
-        watched: Callable[[], Iterable[Identity]],
+        watched: Callable[[], AbstractSet[Identity]],
         waiting: Callable[[], set[Identity]],
         changed: Callable[[Identity], None],
         told: Callable[[Identity], Sequence[Evidence]] = lambda _: (),
@@ -285,14 +285,17 @@ class Watch:
 
     def _plan(self, waiting: set[Identity]) -> list[RouteKey]:
         """Whose turn it is now; by the last plan where nothing can have changed since."""
-        watched = waiting.union(self._watched())
+        watched = self._watched()
+        # with thousands a set of all costs more than the rest of the plan
+        watched = watched if waiting <= watched else waiting | watched
         if not waiting and watched == self._planned_for and self._turns.are_over and self._schedule.may_rest:
             return self._schedule.next_newcomers()
         return self._schedule.plan(self._wanted(waiting, watched))
 
     def _wanted(self, waiting: AbstractSet[Identity], watched: AbstractSet[Identity]) -> dict[RouteKey, int]:
         """The routes whose turn it is, each with `again`; the samples of what is not worth watching are dropped."""
-        self._planned_for, now = watched, self._clock.now()
+        now, is_as_ever = self._clock.now(), watched is self._planned_for
+        self._planned_for = watched
         whose = self._waiting_turns.next(waiting) | self._turns.next(watched)
         wanted: dict[RouteKey, int] = {}
         for identity in whose:
@@ -301,8 +304,9 @@ class Watch:
             is_sought = is_waited_for and not self._driven_elsewhere(identity)
             for key in ((identity, adapter) for adapter in self._routes.names(identity)):
                 wanted[key] = again(is_missed=is_sought and key not in self._tracks, is_still=is_still)
-        for known in (self._tracks, self._nowhere, self._schedule):
-            known.keep_only(watched, whose, wanted.keys())
+        self._tracks.keep_only(watched, whose, wanted.keys())
+        for known in (self._nowhere, self._schedule):
+            known.keep_only(None if is_as_ever else watched, whose, wanted.keys())
         return wanted
 
     async def _locate_all(self, keys: Iterable[RouteKey]) -> None:

@@ -52,8 +52,8 @@ SETTLES: Final = 10.0
 APART: Final = 19
 """Between two identities that are written to; it has nothing in common with the number of hosts."""
 
-LOOKED_FOR: Final = 8
-"""Stretches of that length in which all places are looked for the first time: ten in each round."""
+LOOKED_FOR: Final = 28
+"""Stretches of that length in which all places are looked for the first time: ten in each round, four rounds a second."""
 
 LAG: Final = 1.0
 """Seconds from a commit until a host has the message in its ledger; which the 99th of a hundred must not exceed."""

@@ -158,13 +158,12 @@ async def _at_night(scene: Scene) -> None:
 
 
 async def _whose_audience_is_late(scene: Scene) -> None:
-    """A broadcast whose recipients are still being written joins what waits; the rest of that is read."""
+    """A broadcast whose recipients may still be written joins what waits; the rest of that is read."""
     await _busy(scene)
     await scene.works()
     scene.moment = 0
     scene.mail(to="AGENT:*")
     await scene.office.reads()
-    scene.office.core.link(scene.sent[1], ADA, "DELIVERED_TO", {"readAt": None, "deliveryKind": "broadcast"})
     scene.office.core.mark_read(scene.sent[0])
     scene.office.ledger.gather(scene.office.clock.now(), new_ulid)
     scene.office.ledger.look_at_once(ADA, scene.office.clock.now())

@@ -456,6 +456,21 @@ def test_the_more_wakes_are_held_the_less_often_each_is_looked_at(rig: Rig) -> N
         assert max(before, number * seconds) - 1 < wait <= max(before, (number + 1) * seconds)
 
 
+def test_wakes_that_ended_without_a_look_do_not_make_the_others_wait(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer, a person or another host ends a held wake; each made all others wait 50 ms longer until a restart."""
+    for number in range(120):
+        rig.core.identity(f"@nobody{number}")
+        held = rig.takes(rig.arrives(f"@nobody{number}"))
+        rig.ledger.settle(held, Outcome.READ, Proof.NONE, {}, rig.clock.now())
+    monkeypatch.setattr("wake_bridge.engine.deliver.gate.LOOKS_RECOUNTED_EVERY", 0)
+    rig.core.identity("@nobody")
+
+    held = rig.takes(rig.arrives("@nobody"))
+
+    assert held.hold is not None
+    assert held.hold.next_look_at - rig.clock.now() <= rig.current.settings.relook_min_ms
+
+
 def test_a_dry_run_types_nothing_and_goes_on_with_nothing(rig: Rig) -> None:
     """`run --dry-run`: decides and logs, types nothing."""
     dry = rig.new_gate(dry_run=True)

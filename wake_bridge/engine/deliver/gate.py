@@ -62,6 +62,9 @@ OF_ONE_PLACE: Final = frozenset({HoldReason.REFRACTORY, HoldReason.STORM, HoldRe
 LOOKS_APART: Final = 50
 """Milliseconds between looks at held wakes on average: thousands that nothing has changed for must not take all the time."""
 
+LOOKS_RECOUNTED_EVERY: Final = 60_000
+"""Milliseconds after which those are no longer counted whose wake ended otherwise: by an answer, a person, another host."""
+
 POSTS_APART: Final = 1_000
 """Milliseconds to the next look at a wake for a receiver that is being posted to."""
 
@@ -128,6 +131,7 @@ class Gate:
         """Told of a LOCKED delivery that is about to be posted: whether what else is due need not wait for the answer."""
         self._parted: set[str] = set()
         self._look_counts: dict[str, int] = {}
+        self._recounted_at = EPOCH_START
         self._given_back: dict[str, dict[str, Hold]] = {}
         self._pane_locks: dict[str, asyncio.Lock] = {}
         self._log = structlog.get_logger("deliver")
@@ -494,7 +498,11 @@ class Gate:
         return hold if hold.next_look_at else replace(hold, next_look_at=look_at)
 
     def _relook(self, delivery: Delivery) -> Instant:
-        settings = self._current.settings
+        settings, now = self._current.settings, self._clock.now()
+        if now - self._recounted_at >= LOOKS_RECOUNTED_EVERY:
+            left = {one.id for one in self._ledger.unsettled()}
+            self._look_counts = {one: count for one, count in self._look_counts.items() if one in left}
+            self._recounted_at = now
         looks = self._look_counts[delivery.id] = self._look_counts.get(delivery.id, -1) + 1
         apart = min(settings.relook_min_ms * 2 ** min(looks, 8), settings.relook_max_ms)
-        return Instant(self._clock.now() + max(apart, LOOKS_APART * len(self._look_counts)))
+        return Instant(now + max(apart, LOOKS_APART * len(self._look_counts)))

@@ -16,6 +16,7 @@ from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import SAMPLES_APART, Evidence, Observation, PresenceState, single_vote
 from wake_bridge.domain.routing import Address, Capabilities, Route
 from wake_bridge.engine.explain.pane_reports import Glance
+from wake_bridge.engine.explain.presence_query import reaches_of
 from wake_bridge.engine.graph_queries import GraphPresence
 from wake_bridge.engine.presence import watch
 from wake_bridge.engine.presence.remembered_panes import RememberedPanes
@@ -299,6 +300,40 @@ def test_all_watched_places_of_some_adapters_are_looked_at_afresh() -> None:
         (PresenceState.ACTIVE, 1),
     ]
     assert asyncio.run(scene.watch.look_at_all({"another"})) == {}
+
+
+def test_who_was_proven_idle_and_has_not_changed_is_not_looked_at_again_for_a_listing() -> None:
+    """`panes` beside a daemon: fifty looks of which each is a call took two seconds."""
+    scene = Scene([ADA])
+    agent = scene.adapter.agents["ada"] = ImaginedAgent()
+    scene.rounds(2)
+    ((key, proven),) = asyncio.run(scene.watch.look_at_all({"memory"})).items()
+    scene.clock.at += 60_000
+    assert asyncio.run(scene.watch.look_at_all({"memory"})) == {key: proven}
+    assert Glance.of(proven).state is PresenceState.IDLE
+
+    agent.composer = "half a sentence"
+    (typing,) = asyncio.run(scene.watch.look_at_all({"memory"})).values()
+    assert typing.state is PresenceState.USER_TYPING
+
+
+def test_all_are_asked_for_their_places_at_once() -> None:
+    """An adapter may answer all of them with one call; one after the other each would cost one."""
+    everybody = [Identity(f"@{name}") for name in names(5)]
+    scene = Scene(everybody)
+    all_have_asked = asyncio.Barrier(len(everybody))
+    resolving = scene.adapter.resolve
+
+    async def resolve(address: Address) -> Place | Nowhere:
+        async with asyncio.timeout(5):
+            await all_have_asked.wait()
+        return await resolving(address)
+
+    scene.adapter.resolve = resolve  # type: ignore[method-assign]
+    scene.adapter.agents |= {name: ImaginedAgent() for name in names(5)}
+    found = asyncio.run(reaches_of([*everybody, *everybody], cast("Routes", scene.routes), scene.watch))
+    assert [*found] == everybody
+    assert all(one.hold is None for one in found.values())
 
 
 def test_what_is_not_watchable_is_looked_at_only_while_a_wake_waits_for_it() -> None:

@@ -20,7 +20,7 @@ from wake_bridge.domain.nudges import HEARTBEAT
 from wake_bridge.domain.signed_wakes import ListenAddress
 from wake_bridge.engine.explain.overview import overview
 from wake_bridge.engine.explain.pane_reports import Glance, pane_reports
-from wake_bridge.engine.explain.presence_query import presence_of, reach_of
+from wake_bridge.engine.explain.presence_query import presence_of, reaches_of
 from wake_bridge.engine.explain.versions import UntestedVersion, untested_versions
 from wake_bridge.engine.route_states import RouteStates
 from wake_bridge.ports.adapter import PaneLister
@@ -187,7 +187,8 @@ class Queries:
     async def _reach(self, request: Mapping[str, Any]) -> Answer:
         parts = self._parts
         asked = [Identity(str(one)) for one in request.get("identities", ())]
-        return {one: reach_record(await reach_of(one, parts.routes, parts.watch)) for one in asked}
+        found = await reaches_of(asked, parts.routes, parts.watch)
+        return {one: reach_record(reach) for one, reach in found.items()}
 
     async def _overview(self, _: Mapping[str, Any]) -> Answer:
         parts = self._parts
@@ -234,7 +235,7 @@ class Queries:
         listers = {name for name, one in adapters.items() if isinstance(one, PaneLister)}
         known = {key: Glance.of(seen) for key, seen in (await parts.watch.look_at_all(listers)).items()}
         everybody = {*parts.tail.reachable_identities(), *parts.current.settings.targets, *parts.ledger.bindings()}
-        reach = {one: await reach_of(one, parts.routes, parts.watch) for one in everybody}
+        reach = await reaches_of(everybody, parts.routes, parts.watch)
         reports = await pane_reports(adapters, reach, known, parts.current.settings.fresh_for_ms)
         record = panes_record(reports) | {"alike": request.get("surroundings") == surroundings(os.environ)}
         return record if request.get("isRelayed") else record | await self._panes_elsewhere()

@@ -25,7 +25,7 @@ from wake_bridge.domain.routing import Address, Binding
 from wake_bridge.domain.sessions import Session
 from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import Subscription
-from wake_bridge.engine.explain.presence_query import Reach, presence_of, reach_of, reach_of_receiver
+from wake_bridge.engine.explain.presence_query import Reach, presence_of, reach_of_receiver, reaches_of
 from wake_bridge.engine.presence.remembered_panes import RememberedPanes, claims_of
 from wake_bridge.engine.presence.watch import Watch
 from wake_bridge.engine.route_states import RouteStates
@@ -185,7 +185,7 @@ class Inspection:
 
         `told` is what it has answered already; None where nobody has asked.
         """
-        found = {one: await reach_of(one, self.routes, self.watch) for one in dict.fromkeys(identities)}
+        found = await reaches_of(identities, self.routes, self.watch)
         missing = [one for one, reach in found.items() if reach.hold is not None]
         if told is None:
             told = reach_by_daemon(self._settings.state_dir, missing)

@@ -180,7 +180,7 @@ class Resolver:
         if len(claims) > 1:
             listed = _listed([claim.pane for claim in claims])
             return Nowhere(HoldReason.AMBIGUOUS, f"{len(claims)} panes say they are {address.identity}: {listed}")
-        return self._place(claims[0], address.harness) if claims else None
+        return _place(claims[0], self._agent(claims[0], address.harness)) if claims else None
 
     def _home(self, address: Address, seen: Seen) -> _Home:
         """How the remembered pane stands now; gone where its server cannot be asked."""
@@ -204,13 +204,14 @@ class Resolver:
         if pane is None:
             return _Home(PaneState.GONE)
         located = _Located(fence.socket, panes, pane)
-        place = self._place(located, address.harness)
-        if self._stranger(located, address.harness, address.expected):
+        agent = self._agent(located, address.harness)
+        if _stranger(located, agent, address.expected):
             return _Home(PaneState.EMPTY)
-        if self._agent(located, address.harness) is not None:
+        place = _place(located, agent)
+        if agent is not None:
             return _Home(PaneState.LIVES, place)
-        agent = process_now(fence.agent_pid) if fence.agent_pid else None
-        lives = agent is not None and agent.started == fence.agent_started
+        process = process_now(fence.agent_pid) if fence.agent_pid else None
+        lives = process is not None and process.started == fence.agent_started
         return _Home(PaneState.ASIDE if lives else PaneState.EMPTY, place)
 
     def _for_the_first_time(self, address: Address, found: Place | Nowhere, seen: Seen) -> Place | Nowhere:
@@ -267,8 +268,8 @@ class Resolver:
                     session.pid,
                     session.started,
                 )
-                if is_it and not self._stranger(located, address.harness, address.expected):
-                    return self._place(located, address.harness)
+                if is_it and not _stranger(located, agent, address.expected):
+                    return _place(located, agent)
         return None
 
     def _candidate(
@@ -310,30 +311,20 @@ class Resolver:
         if not found:
             why = f"no pane is called exactly {target!r}{_meant(target, panes)}"
             return Nowhere(HoldReason.UNREACHABLE, why, target, Cause.NO_SUCH_PANE)
-        whys = [self._stranger(one, harness, expected) for one in found]
+        # each costs a look at a process, and its place needs it again
+        agents = [self._agent(one, harness) for one in found]
+        whys = [_stranger(one, agent, expected) for one, agent in zip(found, agents, strict=True)]
         if all(whys):
             return Nowhere(HoldReason.UNREACHABLE, f"{target!r} now means another agent: {whys[0]}", target)
-        found = [one for one, why in zip(found, whys, strict=True) if not why]
-        if len(found) == 1:
-            return self._place(found[0], harness)
-        with_agent = [one for one in found if self._agent(one, harness)]
+        may_be = [(one, agent) for one, agent, why in zip(found, agents, whys, strict=True) if not why]
+        if len(may_be) == 1:
+            return _place(*may_be[0])
+        with_agent = [(one, agent) for one, agent in may_be if agent]
         if len(with_agent) == 1:
-            return self._place(with_agent[0], harness)
+            return _place(*with_agent[0])
         count = f"{len(with_agent)} of them run an agent" if with_agent else "none of them runs an agent"
-        listed = _listed([one.pane for one in found])
-        return Nowhere(HoldReason.AMBIGUOUS, f"{target!r} has {len(found)} panes and {count}: {listed}", target)
-
-    def _stranger(self, located: _Located, harness: str, expected: Expected) -> str:
-        """Why the pane is not where the expected agent lives; empty if it may be. Nobody there is no other agent."""
-        agent = self._agent(located, harness)
-        if agent is None:
-            return ""
-        if expected.agent and agent.profile.name != expected.agent:
-            return f"{agent.profile.name} is there, not {expected.agent}"
-        directory = located.pane.values["pane_current_path"]
-        if expected.directory and os.path.realpath(directory) != os.path.realpath(expected.directory):
-            return f"{agent.profile.name} is there in {directory}, not in {expected.directory}"
-        return ""
+        listed = _listed([one.pane for one, _ in may_be])
+        return Nowhere(HoldReason.AMBIGUOUS, f"{target!r} has {len(may_be)} panes and {count}: {listed}", target)
 
     def _bound(self, binding: Binding, seen: Seen, harness: str) -> Place | Nowhere:
         """The pane of the binding while its fence is intact."""
@@ -344,36 +335,49 @@ class Resolver:
         if pane is None:
             return Nowhere(HoldReason.UNREACHABLE, f"the bound pane {binding.pane_id} is gone", binding.pane_id)
         located = _Located(binding.socket, panes, pane)
-        broken = breach(binding, self._fence(located, harness))
+        agent = self._agent(located, harness)
+        broken = breach(binding, _fence(located, agent))
         if broken:
             return Nowhere(HoldReason.UNREACHABLE, f"it was bound to {pane.label}, but {broken}", pane.label)
-        return self._place(located, harness)
-
-    def _place(self, located: _Located, harness: str) -> Place:
-        fence = self._fence(located, harness)
-        agent = self._agent(located, harness)
-        return Place(
-            key=str(PaneKey(fence.socket, fence.server_pid, fence.pane_id)),
-            label=located.pane.label,
-            fence=fence,
-            paper=limits_of(agent),
-        )
-
-    def _fence(self, located: _Located, harness: str) -> Binding:
-        agent = self._agent(located, harness)
-        return fence_around(
-            socket=located.socket,
-            server_pid=located.pane.server_pid,
-            session_id=located.pane.session_id,
-            pane_id=located.pane.pane_id,
-            pane_pid=located.pane.pane_pid,
-            agent=agent.process if agent else None,
-        )
+        return _place(located, agent)
 
     def _agent(self, located: _Located, harness: str) -> PaneAgent | None:
         pane = located.pane
         occupant = self._occupants.of(located.socket, pane.pane_id, pane.pane_pid, pane.command, harness)
         return occupant if isinstance(occupant, PaneAgent) else None
+
+
+def _stranger(located: _Located, agent: PaneAgent | None, expected: Expected) -> str:
+    """Why the pane is not where the expected agent lives; empty if it may be. Nobody there is no other agent."""
+    if agent is None:
+        return ""
+    if expected.agent and agent.profile.name != expected.agent:
+        return f"{agent.profile.name} is there, not {expected.agent}"
+    directory = located.pane.values["pane_current_path"]
+    if expected.directory and os.path.realpath(directory) != os.path.realpath(expected.directory):
+        return f"{agent.profile.name} is there in {directory}, not in {expected.directory}"
+    return ""
+
+
+def _place(located: _Located, agent: PaneAgent | None) -> Place:
+    fence = _fence(located, agent)
+    return Place(
+        key=str(PaneKey(fence.socket, fence.server_pid, fence.pane_id)),
+        label=located.pane.label,
+        fence=fence,
+        paper=limits_of(agent),
+    )
+
+
+def _fence(located: _Located, agent: PaneAgent | None) -> Binding:
+    return fence_around(
+        socket=located.socket,
+        server_pid=located.pane.server_pid,
+        session_id=located.pane.session_id,
+        pane_id=located.pane.pane_id,
+        pane_pid=located.pane.pane_pid,
+        agent=agent.process if agent else None,
+    )
 
 
 def limits_of(agent: PaneAgent | None) -> TargetLimits:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from wake_bridge.domain.causes import Cause, HoldReason
@@ -49,6 +50,13 @@ class Reach:
     hold: Hold | None = None
     overruled: str = ""
     harness: str = ""
+
+
+async def reaches_of(identities: Iterable[Identity], routes: Routes, watch: Watch) -> dict[Identity, Reach]:
+    """See `reach_of`, of all side by side: an adapter may answer them with one call."""
+    asked = [*dict.fromkeys(identities)]
+    found = await asyncio.gather(*(reach_of(one, routes, watch) for one in asked))
+    return dict(zip(asked, found, strict=True))
 
 
 async def reach_of(identity: Identity, routes: Routes, watch: Watch) -> Reach:

@@ -9,7 +9,7 @@ from typing import Final
 from wake_bridge.domain.attention import standing_of
 from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.names import EPOCH_START, Instant
-from wake_bridge.domain.presence import SAMPLES_APART, Observation, PresenceState, Sighted, fuse, single_vote
+from wake_bridge.domain.presence import SAMPLES_APART, Observation, Presence, PresenceState, Sighted, fuse, single_vote
 from wake_bridge.domain.routing import Route
 from wake_bridge.engine.presence.resolve_schedule import STILL, STILL_AFTER
 from wake_bridge.ports.adapter import Place
@@ -105,11 +105,15 @@ class TrackedPlace:
             since = sample.at
         return since
 
-    def sighted(self, fresh_for_ms: int) -> Sighted:
-        """What it showed at the last look; there must have been one."""
+    def shown(self, fresh_for_ms: int) -> Presence:
+        """What the looks added up to at the last one; there must have been one."""
         latest = self.samples[-1]
-        presence = fuse(latest, self.elder(latest), latest.at, fresh_for_ms)
-        return Sighted(presence.state, vote_of(latest)[0], self.since, self.place.label, self.route.adapter)
+        return fuse(latest, self.elder(latest), latest.at, fresh_for_ms)
+
+    def sighted(self, fresh_for_ms: int) -> Sighted:
+        """The same, beside what the last look alone speaks for, and since when."""
+        state, alone = self.shown(fresh_for_ms).state, vote_of(self.samples[-1])[0]
+        return Sighted(state, alone, self.since, self.place.label, self.route.adapter)
 
 
 def vote_of(sample: Observation) -> tuple[PresenceState, HoldReason | None]:

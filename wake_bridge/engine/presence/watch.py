@@ -160,15 +160,31 @@ class Watch:
         return await self.look(route, place)
 
     async def look_at_all(self, adapters: Container[str]) -> Mapping[tuple[str, str], Presence]:
-        """A fresh look at every watched place of these adapters, fused as in `look`; by adapter and the place's key."""
-        places = {(one.route.adapter, one.place.key): one for one in self._tracks.values()}
+        """How every watched place of these adapters stands now, fused as in `look`; by adapter and the place's key.
 
-        async def look(track: TrackedPlace) -> Presence:
+        One that was proven idle and has not changed since is not looked at again.
+        """
+        by_adapter: dict[str, dict[str, TrackedPlace]] = {}
+        for track in self._tracks.values():
+            if track.route.adapter in adapters:
+                by_adapter.setdefault(track.route.adapter, {})[track.place.key] = track
+
+        async def look(track: TrackedPlace, pulse: str | None) -> Presence:
+            if track.samples and pulse is not None and pulse == track.pulse:
+                shown = track.shown(self._current.settings.fresh_for_ms)
+                if shown.state is PresenceState.IDLE:
+                    return shown
             async with self._permits:
                 return await self.look(track.route, track.place)
 
-        wanted = {key: look(track) for key, track in places.items() if key[0] in adapters}
-        return dict(zip(wanted, await asyncio.gather(*wanted.values()), strict=True))
+        async def look_at(name: str, tracks: Mapping[str, TrackedPlace]) -> Mapping[tuple[str, str], Presence]:
+            places = [one.place for one in tracks.values()]
+            pulses = await self._calls.survey(self._routes.adapter(next(iter(tracks.values())).route), places)
+            seen = await asyncio.gather(*(look(track, pulses.get(key)) for key, track in tracks.items()))
+            return {(name, key): presence for key, presence in zip(tracks, seen, strict=True)}
+
+        found = await asyncio.gather(*(look_at(name, tracks) for name, tracks in by_adapter.items()))
+        return {key: presence for one in found for key, presence in one.items()}
 
     def sighted(self, identity: Identity) -> Sighted | None:
         """What the identity's places showed at the last look, without a new one; None where there was none.

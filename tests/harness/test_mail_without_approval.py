@@ -29,7 +29,10 @@ ABLE: Final = [name for name in ONLY if name != "aider"]
 """aider runs no command by itself: it suggests one, and asks."""
 
 WITHOUT_A_RULE: Final = ("qwen",)
-"""Whose rules let more by than the commands that they name, so setup writes none; nor is the model offered our tools (docs/harnesses.md)."""
+"""Whose rules let more by than the commands that they name, so setup writes none (docs/harnesses.md)."""
+
+ASKS_FOR_SERVERS: Final = {"qwen": "Approve this server"}
+"""Who asks at its start whether the server of the project may run, and what it offers first."""
 
 SANDBOXED: Final = ("codex",)
 """Who runs a command that no rule names without a question, but where it can write nothing."""
@@ -47,8 +50,9 @@ pytestmark = [pytest.mark.harness, pytest.mark.timeout(300)]
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Each program; but whom no rule allows to read its mail is only tried where nothing may get by."""
-    is_allowed = metafunc.definition.get_closest_marker("allowed") is not None
-    metafunc.parametrize("name", [one for one in ABLE if not (is_allowed and one in WITHOUT_A_RULE)])
+    marks = metafunc.definition.get_closest_marker
+    needs_a_rule = marks("allowed") is not None and marks("by_tools") is None
+    metafunc.parametrize("name", [one for one in ABLE if not (needs_a_rule and one in WITHOUT_A_RULE)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,13 @@ class ReadersHouse(House):
         script.write_text(f'#!/bin/sh\nexec env {shlex.join(settings)} {shlex.join(command)} "$@"\n', encoding="utf-8")
         script.chmod(0o755)
 
+    def starts(self) -> None:
+        """Start the program, and let it run the server of the project, where it asks."""
+        super().starts()
+        if self._server and (offer := ASKS_FOR_SERVERS.get(self.program.name)):
+            self.waits_until(lambda look: offer in look.text, what="the question for the server")
+            self.presses("Enter")
+
     def furnish(self) -> None:
         """What `setup --write-instructions` writes."""
         self.before = self.everything()
@@ -120,7 +131,7 @@ class ReadersHouse(House):
             self.says("hello there")
             waits_until(partial(self._is_asked_again, asked), self, "asked")
             self.waits_for_presence("idle", 60)
-            if any(name.endswith(tool) for one in self.model.requests() for name in one.asked.tools):
+            if any(one.asked.offered(tool) or one.asked.behind_bridge(tool) for one in self.model.requests()):
                 return
         raise AssertionError(f"no {tool} among {sorted(self.model.requests()[-1].asked.tools)}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,6 +34,18 @@ class Asked:
     def last(self) -> str:
         """The last message, its texts joined by newlines."""
         return "\n".join(self.messages[-1]) if self.messages else ""
+
+    def offered(self, tool: str) -> str:
+        """The tool of an MCP server that may be called, by the program's own name for it; empty where there is none."""
+        return next((name for name in sorted(self.tools) if name.endswith(tool)), "")
+
+    def behind_bridge(self, tool: str) -> str:
+        """The same, of one that is only named in the conversation, and that Qwen Code calls by a tool of its own."""
+        if not {"tool_search", "tool_call"} <= self.tools:
+            return ""
+        said = "\n".join(part for message in self.messages for part in message)
+        found = re.search(rf'"(mcp__[\w-]+__{re.escape(tool)})"', said)
+        return found.group(1) if found else ""
 
     def count(self, text: str) -> int:
         """How many texts of the whole conversation are exactly this one."""

@@ -66,6 +66,7 @@ class Stage:
         self._go = threading.Event()
         self._lock = threading.Lock()
         self._commands: list[str | Call] = []
+        self._looked_up: set[str] = set()
         self.waiting = 0
 
     def follows(self, *commands: str | Call) -> None:
@@ -118,15 +119,29 @@ class Stage:
     def _next_call(self, asked: Asked) -> Call | None:
         """What follows next, by a tool that the program has; None where it has none for it."""
         step = self._commands[0]
-        wanted = [name for name in sorted(asked.tools) if isinstance(step, Call) and name.endswith(step.tool)]
-        known = wanted if isinstance(step, Call) else [name for name in SHELL_TOOLS if name in asked.tools]
+        if isinstance(step, Call):
+            return self._next_tool(step, asked)
+        known = [name for name in SHELL_TOOLS if name in asked.tools]
         if not known:
             return None
         del self._commands[0]
-        if isinstance(step, Call):
-            return Call(known[0], step.arguments)
         said = _READ.search(asked.last)
         return Call(known[0], plain_command(known[0], step.replace("{read}", said[1] if said else "")))
+
+    def _next_tool(self, step: Call, asked: Asked) -> Call | None:
+        """A tool of an MCP server; what stands behind a bridge is looked up before it is called."""
+        name, bridged = asked.offered(step.tool), asked.behind_bridge(step.tool)
+        if not name and bridged and bridged not in self._looked_up:
+            self._looked_up.add(bridged)
+            return Call("tool_search", {"query": f"select:{bridged}"})
+        if not name and not bridged:
+            return None
+        del self._commands[0]
+        return (
+            Call(name, step.arguments)
+            if name
+            else Call("tool_call", {"name": bridged, "arguments": {**step.arguments}})
+        )
 
     def _streaming(self) -> Iterator[Piece]:
         with self._counted():

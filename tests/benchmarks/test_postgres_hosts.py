@@ -52,7 +52,7 @@ SETTLES: Final = 10.0
 APART: Final = 19
 """Between two identities that are written to; it has nothing in common with the number of hosts."""
 
-LOOKED_FOR: Final = 28
+LOOKED_FOR: Final = 36
 """Stretches of that length in which all places are looked for the first time: ten in each round, four rounds a second."""
 
 LAG: Final = 1.0

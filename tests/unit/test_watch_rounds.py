@@ -16,7 +16,7 @@ from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import SAMPLES_APART, Evidence, Observation, PresenceState, single_vote
 from wake_bridge.domain.routing import Address, Capabilities, Route
 from wake_bridge.engine.explain.pane_reports import Glance
-from wake_bridge.engine.explain.presence_query import reaches_of
+from wake_bridge.engine.explain.presence_query import ASKED_AT_ONCE, reaches_of
 from wake_bridge.engine.graph_queries import GraphPresence
 from wake_bridge.engine.presence import watch
 from wake_bridge.engine.presence.remembered_panes import RememberedPanes
@@ -334,6 +334,26 @@ def test_all_are_asked_for_their_places_at_once() -> None:
     found = asyncio.run(reaches_of([*everybody, *everybody], cast("Routes", scene.routes), scene.watch))
     assert [*found] == everybody
     assert all(one.hold is None for one in found.values())
+
+
+def test_of_thousands_some_are_asked_for_their_places_at_a_time() -> None:
+    """An adapter is given so long for each: those that wait behind thousands would seem not to be answered for."""
+    everybody = [Identity(f"@{name}") for name in names(3 * ASKED_AT_ONCE)]
+    scene = Scene(everybody)
+    scene.adapter.agents |= {name: ImaginedAgent() for name in names(3 * ASKED_AT_ONCE)}
+    resolving = scene.adapter.resolve
+    under_way = [0]
+
+    async def resolve(address: Address) -> Place | Nowhere:
+        under_way.append(under_way[-1] + 1)
+        await asyncio.sleep(0)
+        under_way.append(under_way[-1] - 1)
+        return await resolving(address)
+
+    scene.adapter.resolve = resolve  # type: ignore[method-assign]
+    found = asyncio.run(reaches_of(everybody, cast("Routes", scene.routes), scene.watch))
+    assert [*found] == everybody
+    assert max(under_way) == ASKED_AT_ONCE
 
 
 def test_what_is_not_watchable_is_looked_at_only_while_a_wake_waits_for_it() -> None:

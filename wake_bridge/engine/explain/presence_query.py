@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Final
 
 from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Hold
@@ -20,6 +21,9 @@ from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.adapter import Nowhere, Place
 from wake_bridge.ports.clock import Clock
+
+ASKED_AT_ONCE: Final = 100
+"""Identities that are asked for side by side: with thousands the last ones would wait longer than an adapter is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +57,14 @@ class Reach:
 
 
 async def reaches_of(identities: Iterable[Identity], routes: Routes, watch: Watch) -> dict[Identity, Reach]:
-    """See `reach_of`, of all side by side: an adapter may answer them with one call."""
+    """See `reach_of`, of `ASKED_AT_ONCE` side by side: an adapter may answer them with one call."""
     asked = [*dict.fromkeys(identities)]
-    found = await asyncio.gather(*(reach_of(one, routes, watch) for one in asked))
-    return dict(zip(asked, found, strict=True))
+    reaches: dict[Identity, Reach] = {}
+    for first in range(0, len(asked), ASKED_AT_ONCE):
+        some = asked[first : first + ASKED_AT_ONCE]
+        found = await asyncio.gather(*(reach_of(one, routes, watch) for one in some))
+        reaches |= zip(some, found, strict=True)
+    return reaches
 
 
 async def reach_of(identity: Identity, routes: Routes, watch: Watch) -> Reach:

@@ -207,8 +207,7 @@ class Emissions:
             return self._receivers.keep(delivery, replace(off, where=delivery.where))
         news = await news_of(self._queries, self._ledger, delivery.id, delivery.identity)
         if not news.candidates:
-            for event, status, why in news.judged.closed:
-                self._ledger.mark([event.id], status, why, now)
+            news.judged.write_ends(self._ledger, now)
             return self._ledger.settle(
                 delivery, Outcome.READ if news.judged.any_read else Outcome.EMPTY, Proof.NONE, {}, now
             )

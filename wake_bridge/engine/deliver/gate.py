@@ -41,7 +41,7 @@ from wake_bridge.engine.deliver.emissions import Emissions
 from wake_bridge.engine.deliver.envelopes import envelope_of
 from wake_bridge.engine.deliver.leases import Leases, SoleDriver
 from wake_bridge.engine.deliver.pushes import Pushes
-from wake_bridge.engine.deliver.relevance import JudgedEvents, News, allowed_senders, bodies_of, news_of
+from wake_bridge.engine.deliver.relevance import News, allowed_senders, bodies_of, news_of
 from wake_bridge.engine.deliver.switches import SwitchReader
 from wake_bridge.engine.deliver.unknown_outcomes import Doubt, OutcomeTracer
 from wake_bridge.engine.graph_queries import GraphQueries
@@ -182,7 +182,7 @@ class Gate:
         refused = {one: why for one, why in self._given_back.get(delivery.id, {}).items() if why.next_look_at > now}
         while True:
             news = await news_of(self._queries, self._ledger, delivery.id, delivery.identity)
-            self._close(news.judged)
+            news.judged.write_ends(self._ledger, self._clock.now())
             if not news.candidates:
                 return self._settle_quietly(delivery, Outcome.READ if news.judged.any_read else Outcome.EMPTY)
             holds: list[Hold] = []
@@ -458,10 +458,6 @@ class Gate:
         return self._ledger.renew(delivery, tomorrow, Hold(HoldReason.DRY_RUN, "", delivery.where, tomorrow), now)
 
     # -- what is written down ------------------------------------------------------------------------------------
-
-    def _close(self, judged: JudgedEvents) -> None:
-        for event, status, why in judged.closed:
-            self._ledger.mark([event.id], status, why, self._clock.now())
 
     def _settle_quietly(self, delivery: Delivery, outcome: Outcome) -> Delivery:
         self._look_counts.pop(delivery.id, None)

@@ -78,8 +78,7 @@ class Pushes:
         pushed_at = max(one.at for one in journal if one.step is Step.INTENT_SUBMIT)
         news = await news_of(self._queries, self._ledger, delivery.id, delivery.identity)
         if not news.candidates:
-            for event, status, why in news.judged.closed:
-                self._ledger.mark([event.id], status, why, now)
+            news.judged.write_ends(self._ledger, now)
             if news.judged.any_read:
                 return self._settle(delivery, Proof.ACKNOWLEDGED, "mail read")
             return self._ledger.settle(delivery, Outcome.EMPTY, Proof.NONE, {}, now)

@@ -54,6 +54,14 @@ class JudgedEvents:
         listed = [one for one, status, _ in self.closed if status is EventStatus.ANNOUNCED]
         return (*self.surviving, *listed, *(one for one in self.settled if one.status is EventStatus.ANNOUNCED))
 
+    def write_ends(self, ledger: Ledger, now: Instant) -> None:
+        """Give those that need no wake any more their status, all with the same reason in one write. Raises `LedgerError`."""
+        ends: dict[tuple[EventStatus, str], list[str]] = {}
+        for event, status, why in self.closed:
+            ends.setdefault((status, why), []).append(event.id)
+        for (status, why), ids in ends.items():
+            ledger.mark(ids, status, why, now)
+
 
 async def judge_events(
     queries: GraphQueries, ledger: Ledger, identity: Identity, events: Sequence[WakeEvent]

@@ -79,8 +79,7 @@ class Escalations:
 
     def _settle(self, delivery: Delivery, judged: JudgedEvents, now: Instant) -> None:
         """The mail was read, or is gone: nobody need be told."""
-        for event, status, why in judged.closed:
-            self._ledger.mark([event.id], status, why, now)
+        judged.write_ends(self._ledger, now)
         if delivery.awaits_ack and judged.any_read:
             outcome, proof = Outcome.ACKNOWLEDGED, Proof.ACKNOWLEDGED
         else:

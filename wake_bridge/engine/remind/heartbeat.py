@@ -107,8 +107,7 @@ class Heartbeat:
         if not self._tail.subscriptions_of(identity):
             await self._store_mail(identity, now)
         unread, judged = await unread_of(self._queries, self._ledger, identity)
-        for event, status, why in judged.closed:
-            self._ledger.mark([event.id], status, why, now)
+        judged.write_ends(self._ledger, now)
         if not unread.all:
             return None
         first_cooldown = self._current.settings.heartbeat_cooldown_ms

@@ -223,7 +223,7 @@ class HookHandover:
         if not events:
             return None
         judged = await judge_events(self._queries, self._ledger, identity, events)
-        self._close(judged)
+        judged.write_ends(self._ledger, self._clock.now())
         place = self._place_of(identity) if moment is Moment.STOP else None
         free = self._let_through(identity, judged, vehicle, moment, place)
         items = items_of(free)
@@ -323,10 +323,6 @@ class HookHandover:
             self._switches.local_minutes(),
         )
         return verdict.events if isinstance(verdict, Go) else ()
-
-    def _close(self, judged: JudgedEvents) -> None:
-        for event, status, why in judged.closed:
-            self._ledger.mark([event.id], status, why, self._clock.now())
 
     # -- what is heard -------------------------------------------------------------------------------------------
 

@@ -349,7 +349,7 @@ def test_the_list_of_writers_names_every_module_that_opens_for_writing() -> None
             "wake_bridge/offline/screen_profiles.py",  # into a directory that is made for it
             "wake_bridge/integrations/agent_files/text_file.py",  # a name nobody can guess, exclusively, then a rename
             "wake_bridge/config/own_profiles.py",
-            "wake_bridge/config/source_tokens.py",  # a name nobody can guess, exclusively, then a rename; its lock follows no link
+            "wake_bridge/config/private_file.py",  # a name nobody can guess, exclusively, then a rename; its lock follows no link
             "wake_bridge/daemon/web.py",  # a name nobody can guess, exclusively, then a rename
             "wake_bridge/http/tokens.py",  # a name nobody can guess, exclusively, then a rename
             "wake_bridge/config/file.py",  # a name nobody can guess, exclusively, then a rename

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from wake_bridge.config.senders import is_open_to_others
+from wake_bridge.config.private_file import LONGEST, PrivateFile
 from wake_bridge.config.source_tokens import has_source_tokens
-from wake_bridge.domain.errors import OperationFailed
 from wake_bridge.domain.names import Identity, is_identity
 from wake_bridge.domain.receivers import Secret
 from wake_bridge.domain.values import dataclass
-from wake_bridge.system.files import alone_with, make_private_directory, read_own_file, replace_file
+from wake_bridge.system.files import read_own_file, replace_file
 
 HOSTS_FILE: Final = "hosts.json"
 AGENTS_FILE: Final = "hosts-agents.json"
 """Who was seen to live on which other host: written by the daemon, so that a host that is away is still known to have them."""
 
-_LOCK_FILE: Final = "hosts.lock"
-_LONGEST_FILE: Final = 4 * 1024 * 1024
+_UNUSABLE: Final = (
+    "make this user its owner, with nobody else's access; what is no JSON must be removed, and each host added anew"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,43 +52,15 @@ class KnownHosts:
     own: str = ""
 
 
-class HostsFile:
-    """The hosts of a state directory. The file is read again when it has changed.
+class HostsFile(PrivateFile[KnownHosts]):
+    """The hosts of a state directory.
 
     Args:
         directory: the state directory.
     """
 
     def __init__(self, directory: Path) -> None:
-        self._file = directory / HOSTS_FILE
-        self._read_at: tuple[int, int, int] | None = None
-        self._known = KnownHosts()
-
-    def now(self) -> KnownHosts:
-        """All of them, as they are now; none where there is no file.
-
-        Raises:
-            OSError: the file cannot be read, or is not the user's alone.
-        """
-        try:
-            found = self._file.stat()
-        except FileNotFoundError:
-            self._known, self._read_at = KnownHosts(), None
-            return self._known
-        version = (found.st_ino, found.st_mtime_ns, found.st_ctime_ns)
-        if version != self._read_at:
-            if is_open_to_others(self._file):
-                raise PermissionError(1, f"others may read it: run `chmod 600 {self._file}`", str(self._file))
-            self._known = _read(read_own_file(self._file, _LONGEST_FILE))
-            self._read_at = version
-        return self._known
-
-    def known(self) -> KnownHosts:
-        """The same as `now`, for a command. Raises `OperationFailed`."""
-        try:
-            return self.now()
-        except OSError as refusal:
-            raise _unusable(refusal, self._file) from refusal
+        super().__init__(directory / HOSTS_FILE, _read, KnownHosts(), what="the list of hosts", hint=_UNUSABLE)
 
     def own_name(self, unique: str) -> str:
         """By which name other hosts know this one; made at the first call, out of the host's name and `unique`.
@@ -97,7 +68,7 @@ class HostsFile:
         Raises:
             OperationFailed: the file cannot be read or written.
         """
-        with self._alone():
+        with self.alone():
             known = self.known()
             if not known.own:
                 known = replace(known, own=_own_name(unique))
@@ -106,40 +77,29 @@ class HostsFile:
 
     def put(self, host: LinkedHost) -> None:
         """Add a host, or replace the one of that name. Raises `OperationFailed`."""
-        with self._alone():
+        with self.alone():
             known = self.known()
             self._write(replace(known, linked={**known.linked, host.name: host}))
 
     def forget(self, name: str) -> bool:
         """Forget a host; answers whether there was one. Raises `OperationFailed`."""
-        with self._alone():
+        with self.alone():
             known = self.known()
             self._write(replace(known, linked={one: host for one, host in known.linked.items() if one != name}))
         return name in known.linked
 
     def let_in(self, link: str, key: Secret) -> None:
         """Let a link of another host send wakes here, signed by its key. Raises `OperationFailed`."""
-        with self._alone():
+        with self.alone():
             known = self.known()
             self._write(replace(known, incoming={**known.incoming, link: key}))
 
     def shut_out(self, link: str) -> bool:
         """Take nothing in any more that a link signs; answers whether it was let in. Raises `OperationFailed`."""
-        with self._alone():
+        with self.alone():
             known = self.known()
             self._write(replace(known, incoming={one: key for one, key in known.incoming.items() if one != link}))
         return link in known.incoming
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """One process at a time reads and writes them."""
-        make_private_directory(self._file.parent)
-        with ExitStack() as held:
-            try:
-                held.enter_context(alone_with(self._file.with_name(_LOCK_FILE)))
-            except OSError as refusal:
-                raise _unusable(refusal, self._file) from refusal
-            yield
 
     def _write(self, known: KnownHosts) -> None:
         tree = {
@@ -147,17 +107,13 @@ class HostsFile:
             "own": known.own,
             "incoming": {name: key.reveal() for name, key in sorted(known.incoming.items())},
         }
-        try:
-            replace_file(self._file, json.dumps(tree, indent=1))
-        except OSError as refusal:
-            raise _unusable(refusal, self._file) from refusal
-        self._read_at = None
+        self.write(json.dumps(tree, indent=1))
 
 
 def agents_of_hosts(directory: Path) -> dict[str, tuple[Identity, ...]]:
     """Who was seen to live on each linked host; what cannot be read is forgotten. Never raises."""
     try:
-        tree = json.loads(read_own_file(directory / AGENTS_FILE, _LONGEST_FILE))
+        tree = json.loads(read_own_file(directory / AGENTS_FILE, LONGEST))
     except (OSError, ValueError, RecursionError):
         return {}
     if not isinstance(tree, dict):
@@ -196,14 +152,6 @@ def _own_name(unique: str) -> str:
     """Two laptops may have the same host name."""
     name = "".join(one if one.isascii() and (one.isalnum() or one in "-_") else "-" for one in socket.gethostname())
     return f"{name[:40].strip('-_') or 'host'}-{unique[-6:].lower()}"
-
-
-def _unusable(refusal: OSError, file: Path) -> OperationFailed:
-    return OperationFailed(
-        f"the list of hosts cannot be used ({refusal.strerror})",
-        str(file),
-        hint="make this user its owner, with nobody else's access; what is no JSON must be removed, and each host added anew",
-    )
 
 
 def _read(text: bytes) -> KnownHosts:

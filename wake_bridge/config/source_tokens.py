@@ -6,22 +6,18 @@ import hashlib
 import hmac
 import json
 import secrets
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from wake_bridge.config.senders import is_open_to_others
-from wake_bridge.domain.errors import OperationFailed
-from wake_bridge.system.files import alone_with, make_private_directory, read_own_file, replace_file
+from wake_bridge.config.private_file import PrivateFile
 
 TOKENS_FILE: Final = "sources.json"
 FIRST_SOURCE: Final = "inbox"
 """The source of the token that the first `serve` makes."""
 
-_LOCK_FILE: Final = "sources.lock"
+_UNUSABLE: Final = "make this user its owner, with nobody else's access; what is no JSON must be removed, and each source given a new token"
 _BYTES: Final = 32
-_LONGEST_FILE: Final = 1024 * 1024
 
 
 def has_source_tokens(directory: Path) -> bool:
@@ -32,36 +28,15 @@ def has_source_tokens(directory: Path) -> bool:
         return False
 
 
-class SourceTokens:
-    """The tokens of a state directory, by source. The file is read again when it has changed.
+class SourceTokens(PrivateFile[Mapping[str, str]]):
+    """The tokens of a state directory, by source.
 
     Args:
         directory: the state directory.
     """
 
     def __init__(self, directory: Path) -> None:
-        self._file = directory / TOKENS_FILE
-        self._read_at: tuple[int, int, int] | None = None
-        self._tokens: Mapping[str, str] = {}
-
-    def now(self) -> Mapping[str, str]:
-        """All of them, as they are now; none where there is no file.
-
-        Raises:
-            OSError: the file cannot be read, or is not the user's alone.
-        """
-        try:
-            found = self._file.stat()
-        except FileNotFoundError:
-            self._tokens, self._read_at = {}, None
-            return self._tokens
-        version = (found.st_ino, found.st_mtime_ns, found.st_ctime_ns)
-        if version != self._read_at:
-            if is_open_to_others(self._file):
-                raise PermissionError(1, f"others may read it: run `chmod 600 {self._file}`", str(self._file))
-            self._tokens = _read(read_own_file(self._file, _LONGEST_FILE))
-            self._read_at = version
-        return self._tokens
+        super().__init__(directory / TOKENS_FILE, _read, {}, what="the tokens of sources", hint=_UNUSABLE)
 
     def source_of(self, token: str) -> str | None:
         """Whose a token is. Takes as long for a wrong one as for a right one. Raises `OSError`."""
@@ -78,51 +53,21 @@ class SourceTokens:
             OperationFailed: the file cannot be read or written.
         """
         token = f"wbs_{secrets.token_urlsafe(_BYTES)}"
-        with self._alone():
+        with self.alone():
             self._write({**self.known(), source: token})
         return token
 
     def forget(self, source: str) -> bool:
         """Take the token of a source away; answers whether it had one. Raises `OperationFailed`."""
-        with self._alone():
+        with self.alone():
             known = dict(self.known())
             if known.pop(source, None) is None:
                 return False
             self._write(known)
         return True
 
-    def known(self) -> Mapping[str, str]:
-        """The same as `now`, for a command. Raises `OperationFailed`."""
-        try:
-            return self.now()
-        except OSError as refusal:
-            raise _unusable(refusal, self._file) from refusal
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """One process at a time reads and writes them, so that none writes over another's token."""
-        make_private_directory(self._file.parent)
-        with ExitStack() as held:
-            try:
-                held.enter_context(alone_with(self._file.with_name(_LOCK_FILE)))
-            except OSError as refusal:
-                raise _unusable(refusal, self._file) from refusal
-            yield
-
     def _write(self, tokens: Mapping[str, str]) -> None:
-        try:
-            replace_file(self._file, json.dumps(dict(sorted(tokens.items())), indent=1))
-        except OSError as refusal:
-            raise _unusable(refusal, self._file) from refusal
-        self._read_at = None
-
-
-def _unusable(refusal: OSError, file: Path) -> OperationFailed:
-    return OperationFailed(
-        f"the tokens of sources cannot be used ({refusal.strerror})",
-        str(file),
-        hint="make this user its owner, with nobody else's access; what is no JSON must be removed, and each source given a new token",
-    )
+        self.write(json.dumps(dict(sorted(tokens.items())), indent=1))
 
 
 def _read(text: bytes) -> Mapping[str, str]:

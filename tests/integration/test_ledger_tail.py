@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from wake_bridge.domain.delivery import Outcome, Proof
+from wake_bridge.domain.delivery import Hold, HoldReason, Outcome, Proof
 from wake_bridge.domain.errors import LedgerError
 from wake_bridge.domain.events import EventStatus
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
@@ -157,6 +157,20 @@ def test_a_broadcast_that_waits_for_its_audience_is_due_once_that_names_its_iden
 
     assert [one.id for one in ledger.due(Instant(START + 10))] == [delivery.id]
     assert advance(ledger, sample_event(3, subject_key="MESSAGE:m", window=0), now=START + 11) == []
+
+
+def test_a_wake_that_is_held_for_a_broadcast_alone_is_due_once_its_audience_names_its_identity(
+    ledger: LedgerStore,
+) -> None:
+    """The other mail of that wake was read meanwhile: what is left waits for the audience."""
+    waits = replace(sample_event(1, subject_key="MESSAGE:m", window=0), not_before=Instant(START + 2000))
+    delivery = ledger.dispatch(open_delivery(ledger, waits, new_id=counted_ids()), START)
+    ledger.hold(delivery, Hold(HoldReason.WINDOW, next_look_at=Instant(START + 2000)), START)
+    assert ledger.due(Instant(START + 10)) == []
+
+    advance(ledger, sample_event(2, subject_key="MESSAGE:m", window=0), now=START + 10)
+
+    assert [one.id for one in ledger.due(Instant(START + 10))] == [delivery.id]
 
 
 def test_an_event_opens_again_also_when_a_delivery_had_ended_empty_over_it(ledger: LedgerStore) -> None:

@@ -214,7 +214,7 @@ class TailRecord(LedgerPart):
         known = self._known(event)
         self._db.change(
             "UPDATE delivery SET due_at = MIN(due_at, :due_at), next_look_at = MIN(next_look_at, :now)"
-            " WHERE id = (SELECT delivery_id FROM wake_event WHERE id = :id) AND state = 'PENDING'",
+            " WHERE id = (SELECT delivery_id FROM wake_event WHERE id = :id) AND (state = 'PENDING' OR hold_reason = 'window')",
             {"id": known.id, "due_at": known.due_at, "now": now},
         )
         return known

@@ -58,6 +58,21 @@ def test_what_came_while_the_process_was_stopped_is_one_wake(world: Playground) 
     assert len(agent.fake.submits()) == 2
 
 
+def test_panes_names_a_daemon_that_does_not_answer_and_looks_without_it(world: Playground) -> None:
+    """SIGSTOP: the command says after seconds why what it shows is less than what the daemon would show."""
+    world.enlisted("a")
+    daemon = world.sandbox.daemon()
+    daemon.process.send_signal(signal.SIGSTOP)
+    try:
+        seen = world.sandbox.run("panes")
+    finally:
+        daemon.process.send_signal(signal.SIGCONT)
+
+    assert "the daemon did not answer" in seen.stderr
+    assert "`wake-bridge logs`" in seen.stderr
+    assert "@a" in seen.stdout
+
+
 def test_a_reload_takes_over_profiles_and_a_broken_one_changes_nothing(world: Playground) -> None:
     """Targets, profiles, log level without a restart; a bad file keeps the old one."""
     agent = world.enlisted("a")

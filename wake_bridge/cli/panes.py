@@ -16,6 +16,7 @@ import click
 
 from wake_bridge.cli.context import CommandContext, pass_run
 from wake_bridge.domain.causes import Cause
+from wake_bridge.domain.errors import OperationFailed
 from wake_bridge.domain.graph_places import GraphPlace
 from wake_bridge.domain.presence import PresenceState
 
@@ -87,7 +88,11 @@ def _all_panes(run: CommandContext) -> Mapping[str, Any]:
     """What the daemon sees, if it sees what we would; else what is seen from here."""
     from wake_bridge.control.serving import panes_by_daemon
 
-    told = panes_by_daemon(run.places.state_dir, os.environ)
+    told: Mapping[str, Any] = {}
+    try:
+        told = panes_by_daemon(run.places.state_dir, os.environ)
+    except OperationFailed as stuck:
+        run.console.warn(f"note: {stuck.what}: this is what can be seen without it; {stuck.hint}")
     if _is_all(told):
         return told
     import asyncio

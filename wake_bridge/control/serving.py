@@ -157,15 +157,18 @@ def surroundings(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def panes_by_daemon(state_dir: Path, environment: Mapping[str, str]) -> Mapping[str, Any]:
-    """What the daemon that runs sees of the panes; empty where none runs, or it is stuck.
+    """What the daemon that runs sees of the panes; empty where none runs.
 
     Args:
         state_dir: of the daemon.
         environment: of the command; `alike` in the answer says whether the daemon sees the same servers by its own.
+
+    Raises:
+        OperationFailed: one runs, and does not answer within `PATIENCE` seconds, or cannot.
     """
     try:
         return ask(state_dir, "panes", surroundings=surroundings(environment), timeout=PATIENCE)
-    except (NotRunning, OperationFailed):
+    except NotRunning:
         return {}
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -14,6 +16,9 @@ from tests.harness.model.server import Request
 from tests.harness.programs import PROGRAMS
 from wake_bridge.integrations.agent_files.hook_settings import INTO
 from wake_bridge.integrations.hook.caller import EVENTS
+
+TRUST: Final = "Trust all and continue"
+CHOSEN: Final = re.compile(rf"›[^\n]*{TRUST}")
 
 EXTRA: Final = {"codex": ("--dangerously-bypass-hook-trust",)}
 """Codex asks a person once whether it trusts a hook; nobody is there to answer."""
@@ -73,6 +78,17 @@ class SharedHouse(HookHouse):
         """Type its command line; the first time say that the hooks are trusted."""
         super().starts()
         if not self._is_trusted:
-            self.waits_until(lambda look: "Trust all and continue" in look.text, what="the question about the hooks")
-            self.presses("2", "Enter")
+            self.waits_until(lambda look: TRUST in look.text, what="the question about the hooks")
+            self._trusts()
             self._is_trusted = True
+
+    def _trusts(self) -> None:
+        """Choose the answer until it stands there chosen: the question is drawn before keys are read, and the first may go nowhere."""
+        for _ in range(10):
+            self.presses("2")
+            with suppress(TimeoutError):
+                look = self.waits_until(lambda look: TRUST not in look.text or bool(CHOSEN.search(look.text)), 1.0)
+                if TRUST in look.text:
+                    self.presses("Enter")
+                return
+        raise TimeoutError(f"{TRUST} cannot be chosen")

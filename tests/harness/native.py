@@ -156,7 +156,10 @@ class WakesNatively(House):
         def over() -> dict[str, Any] | None:
             return next((one for one in self.deliveries_of(message) if one["settledAt"]), None)
 
-        return self.bridge.waits_for(over, PATIENCE, "the delivery")
+        try:
+            return self.bridge.waits_for(over, PATIENCE, "the delivery")
+        except TimeoutError as late:
+            raise TimeoutError(f"{late}\n{self.look().text}") from late
 
     def is_held(self, message: str, *reasons: str) -> dict[str, Any]:
         """The delivery of a message, once it waits for one of those reasons."""

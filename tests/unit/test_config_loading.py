@@ -252,6 +252,13 @@ def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
         assert reason in caught.value.problems[0]
 
 
+def test_a_byte_order_mark_says_nothing(tmp_path: Path) -> None:
+    """Some editors write one before the first character, and nobody sees it."""
+    file = tmp_path / "config.toml"
+    file.write_bytes(b"\xef\xbb\xbf[limits]\nstorm = 7\n")
+    assert load_settings(str(file), {}).config.limits.storm == 7
+
+
 def test_a_file_that_anyone_may_write_is_refused(tmp_path: Path) -> None:
     """Whoever may write the configuration chooses where keys are typed: a world-writable file is exit 3."""
     file = tmp_path / "config.toml"

@@ -140,7 +140,7 @@ def changed_lines(file: Path, identity: str, wanted: Mapping[str, str]) -> list[
 
     A key that is missing goes behind the line of the pane. Empty where the file is written in a way of its own.
     """
-    lines = _content(file).decode("utf-8", "replace").splitlines()
+    lines = _content(file).decode("utf-8-sig", "replace").splitlines()
     at = {key: _line_that_says(lines, identity, key) for key in ("pane", *wanted)}
     changes: dict[int, str] = {}
     behind = ""
@@ -282,7 +282,7 @@ def _targets_in(tree: dict[str, Any]) -> dict[str, Any]:
 
 def _meaning(content: bytes, file: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(content.decode("utf-8"))
+        return tomllib.loads(content.decode("utf-8-sig"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as broken:
         raise OperationFailed(
             f"the targets cannot be written into this file ({broken})",

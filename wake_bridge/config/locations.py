@@ -87,7 +87,7 @@ def _tables_of(place: ConfigPlace) -> dict[str, Any] | None:
             return None if place.named_by else {}
         if not place.path.is_file() or why_another_could_change(place.path):
             return None
-        return tomllib.loads(place.path.read_bytes().decode("utf-8"))
+        return tomllib.loads(place.path.read_bytes().decode("utf-8-sig"))
     except (OSError, ValueError):
         return None
 

@@ -264,7 +264,7 @@ def _read_file(place: ConfigPlace, gathered: Gathered) -> None:
             is_file = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
             if is_file and (reason := why_another_could_change(place.path)):
                 gathered.mistakes.append(Mistake(source, "", reason))
-            gathered.tree = tomllib.loads(file.read().decode("utf-8"))
+            gathered.tree = tomllib.loads(file.read().decode("utf-8-sig"))
         gathered.was_read = True
     except (FileNotFoundError, NotADirectoryError):
         if place.named_by:

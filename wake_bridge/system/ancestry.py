@@ -118,7 +118,7 @@ def names_of_harnesses(own_profiles: Path) -> Mapping[str, Names]:
     names = dict(HARNESSES)
     for path in sorted(own_profiles.glob("*.toml")):
         try:
-            told = tomllib.loads(path.read_text(encoding="utf-8")).get("recognise", {})
+            told = tomllib.loads(path.read_text(encoding="utf-8-sig")).get("recognise", {})
             names[path.stem] = Known(*(_words(told.get(one)) for one in ("commands", "packages", "modules")))
         except (OSError, ValueError, AttributeError):
             continue

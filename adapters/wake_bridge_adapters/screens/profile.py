@@ -381,7 +381,7 @@ def load_profile(path: Path) -> Profile:
         ConfigurationInvalid: naming file, rule and field of every mistake in it.
     """
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
         return Profile.model_validate(table)
     except ValidationError as error:
         problems = tuple(f"{path}: {line}" for line in _complaints(error, table))

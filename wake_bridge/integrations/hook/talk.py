@@ -110,7 +110,7 @@ def _written_in(file: str, table: str, key: str) -> str:
     import tomllib
 
     try:
-        said = tomllib.loads(content.decode()).get(table)
+        said = tomllib.loads(content.decode("utf-8-sig")).get(table)
     except ValueError:
         return ""
     value = said.get(key) if isinstance(said, dict) else None

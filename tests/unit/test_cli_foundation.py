@@ -226,6 +226,16 @@ def test_a_reader_that_goes_away_is_no_fault() -> None:
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux's own device")
+@pytest.mark.parametrize("words", ["--help", "adapters", "adapters --json", "--version"])
+def test_a_full_disk_under_the_output_is_named(words: str) -> None:
+    """`wake-bridge … > file` on a full disk: no fault of ours, and the person learns what to do."""
+    with Path("/dev/full").open("w", encoding="ascii") as full:
+        done = subprocess.run([PROGRAM, *words.split()], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr.splitlines()[0]) == (1, "error: the disk is full where the output goes")
+    assert "internal" not in done.stderr
+
+
 @pytest.mark.parametrize(("arguments", "code"), [(["status"], 0), (["setup"], 2), (["adapters", "--json"], 0)])
 def test_closed_streams_are_no_fault(tmp_path: Path, arguments: list[str], code: int) -> None:
     """`wake-bridge … >&- <&-`, as some supervisors start programs: an answer to nobody, and no internal error."""

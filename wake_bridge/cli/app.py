@@ -6,6 +6,7 @@ Commands are imported when they are called, so that `--version` and `--help` sta
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
 import sys
 from collections.abc import Sequence
@@ -16,8 +17,8 @@ from click.exceptions import Abort, Exit, NoArgsIsHelpError
 
 from wake_bridge.cli.context import CommandContext
 from wake_bridge.cli.output import complaint, harmless, problems_of
-from wake_bridge.cli.streams import NOBODY_READS, stop_writing
-from wake_bridge.domain.errors import WakeBridgeError
+from wake_bridge.cli.streams import NO_ROOM, NOBODY_READS, stop_writing
+from wake_bridge.domain.errors import OperationFailed, WakeBridgeError
 from wake_bridge.program_version import PROGRAM, program_version
 
 if TYPE_CHECKING:
@@ -336,6 +337,10 @@ class LazyGroup(click.Group):
                 _explain(error)
             return error.exit_code
         except Exception as broken:  # noqa: BLE001 - the last line of defence: a person never meets a traceback
+            if isinstance(broken, OSError) and broken.errno == errno.ENOSPC:
+                stop_writing()
+                _complain(NO_ROOM, str(broken.filename or ""), "free some space: not all could be written")
+                return OperationFailed.exit_code
             return _internal(broken, run.verbosity)
         return 0
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
-from wake_bridge.cli.streams import NOBODY_READS, arguments_given, prepare_streams, stop_writing
+from wake_bridge.cli.streams import NO_ROOM, NOBODY_READS, arguments_given, prepare_streams, stop_writing
 
 
 def main() -> None:
@@ -70,4 +70,8 @@ def _say(line: str) -> int:
     except BrokenPipeError:
         stop_writing()
         return NOBODY_READS
+    except OSError:
+        stop_writing()
+        sys.stderr.write(f"error: {NO_ROOM}\n")
+        return 1
     return 0

@@ -9,6 +9,9 @@ import sys
 NOBODY_READS = 141
 """The exit code of a program whose reader went away."""
 
+NO_ROOM = "the disk is full where the output goes"
+"""What failed, where the system takes no more of it."""
+
 
 def prepare_streams() -> None:
     """Let closed streams lead to nowhere, and a narrow locale turn no message into a fault."""

@@ -28,7 +28,7 @@ from wake_bridge.domain.notices import about_escalation
 from wake_bridge.domain.receivers import Secret
 from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL
 from wake_bridge.storage.graph.graph_file import GraphFile
-from wake_bridge.storage.logs import LOG_FILE_NAME
+from wake_bridge.storage.logged import LOG_FILE_NAME
 from wake_bridge.system.clock import SteadyClock
 from wake_bridge.testing.ledger_samples import START, counted_ids, fresh_ledger, open_delivery, sample_event
 

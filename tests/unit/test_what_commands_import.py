@@ -69,6 +69,8 @@ SOMETHING_TO_DO = {
     "next": SLOW | MODELS | {"wake_bridge.wiring", "wake_bridge.integrations"},
     "channels list": SLOW | MODELS | {"wake_bridge.wiring", "wake_bridge.integrations"},
     "reminders list": (SLOW - {"logging"}) | MODELS | {"wake_bridge.wiring", "wake_bridge.integrations"},
+    "sources list": SLOW | MODELS | {"wake_bridge.wiring", "wake_bridge.integrations"},
+    "logs": SLOW | MODELS | {"wake_bridge.wiring", "wake_bridge.integrations"},
     "panes": {"apscheduler", "libtmux", "rich", "structlog", "watchfiles", "wake_bridge.wiring"},
 }
 

@@ -9,6 +9,7 @@ import click
 from wake_bridge.cli.context import CommandContext, pass_run
 
 if TYPE_CHECKING:
+    from wake_bridge.config.fields import SourceTable
     from wake_bridge.config.source_tokens import SourceTokens
 
 
@@ -24,13 +25,11 @@ def sources() -> None:
 @pass_run
 def list_sources(run: CommandContext) -> None:
     """List the sources that are configured or have a token, and what each may do."""
-    from wake_bridge.config.fields import SourceTable
-
     tables = run.settings.config.sources
     tokens = _tokens(run).known()
     names = sorted({*tables, *tokens})
     for name in names:
-        table = tables.get(name, SourceTable())
+        table = tables[name] if name in tables else _with_defaults()
         record = {
             "source": name,
             "mode": table.mode,
@@ -74,6 +73,13 @@ def token(run: CommandContext, name: str, is_removed: bool) -> None:
     if not tokens.forget(name):
         raise NotFound("this source has no token", name, hint="`wake-bridge sources list` shows who has one")
     run.console.object({"source": name, "token": None, "hasToken": False}, f"{name} has no token any more")
+
+
+def _with_defaults() -> SourceTable:
+    """What a source may do that the configuration does not name."""
+    from wake_bridge.config.fields import SourceTable
+
+    return SourceTable()
 
 
 def _tokens(run: CommandContext) -> SourceTokens:

@@ -26,7 +26,7 @@ from wake_bridge.storage.graph.status import graph_status
 from wake_bridge.storage.graph.upstream import CURSOR_FILE
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.storage.ledger.database import NO_ROOM
-from wake_bridge.storage.logs import FILE_SIZE, FILES, LOG_FILE_NAME
+from wake_bridge.storage.logged import FILE_SIZE, FILES, LOG_FILE_NAME
 
 NETWORK: Final = frozenset(
     {

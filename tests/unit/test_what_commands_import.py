@@ -70,6 +70,7 @@ SOMETHING_TO_DO = {
     "channels list": SLOW | MODELS | {"wake_bridge.wiring", "wake_bridge.integrations"},
     "reminders list": (SLOW - {"logging"}) | MODELS | {"wake_bridge.wiring", "wake_bridge.integrations"},
     "sources list": SLOW | MODELS | {"wake_bridge.wiring", "wake_bridge.integrations"},
+    "push-capable": SLOW | MODELS | {"wake_bridge.wiring", "wake_bridge.integrations"},
     "logs": SLOW | MODELS | {"wake_bridge.wiring", "wake_bridge.integrations"},
     "panes": {"apscheduler", "libtmux", "rich", "structlog", "watchfiles", "wake_bridge.wiring"},
 }

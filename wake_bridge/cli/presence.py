@@ -126,7 +126,7 @@ def push_capable(run: CommandContext) -> None:
     Listed are identities that a push reaches, and while the daemon runs those that wake-bridge wakes or nudges: two drivers
     must never serve one identity.
     """
-    from wake_bridge.offline.inspection import driven_elsewhere
+    from wake_bridge.offline.push_capable import driven_elsewhere
 
     for identity, driver in driven_elsewhere(run.settings).items():
         run.console.line({"agentIdentity": identity, "driver": driver}, f"{identity}  {_REASONS[driver]}")

@@ -76,14 +76,17 @@ async def judge_events(
     messages = [(one.detail.message_id, identity) for one in of_rows if isinstance(one.detail, MessageDetail)]
     tasks = list(dict.fromkeys(one.detail.task_id for one in of_rows if isinstance(one.detail, TaskDetail)))
     edges = [one.detail.edge_id for one in of_rows if isinstance(one.detail, PermissionDetail)]
-    states = await queries.mail_states([*messages, *((task, identity) for task in tasks)])
-    present = await queries.edges_present(edges)
+    keys = [one.subject_key for one in open_events]
+    # at once: those of one thread follow each other without a turn of the loop between them
+    states, present, identities, told = await asyncio.gather(
+        queries.mail_states([*messages, *((task, identity) for task in tasks)]),
+        queries.edges_present(edges),
+        queries.identities(identity),
+        queries.told(identity, [one.subject_key for one in open_events if not one.again_of]),
+    )
     left_behind = _left_behind(ledger.task_states(tasks), of_rows)
     left_behind |= _left_behind({}, [one for one in open_events if is_signed(one)])
-    identities = await queries.identities(identity)
-    keys = [one.subject_key for one in open_events]
     shown = ledger.announced(identity, keys)
-    told = await queries.told(identity, [one.subject_key for one in open_events if not one.again_of])
 
     surviving: list[WakeEvent] = []
     closed: list[tuple[WakeEvent, EventStatus, str]] = []

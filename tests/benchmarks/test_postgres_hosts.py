@@ -42,7 +42,7 @@ POSTED: Final = 25
 WRITTEN_TO: Final = 500
 """Identities to which mail goes, in turn, and on all hosts alike: the default window gathers it for 30 s."""
 
-RATES: Final = (25, 50, 100, 200, 400)
+RATES: Final = (25, 50, 100, 150, 200, 300)
 """Messages a second."""
 
 STRETCH: Final = 45.0

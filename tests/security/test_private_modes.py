@@ -15,6 +15,7 @@ import pytest
 from wake_bridge.storage import logs
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.storage.ledger.ledger_file import MIGRATIONS
+from wake_bridge.storage.logged import FILES, LOG_FILE_NAME
 from wake_bridge.testing.playground import Playground
 from wake_bridge.testing.recorded_programs import RecordedPrograms
 
@@ -47,7 +48,7 @@ def world(
             made.sandbox.environment |= {
                 "WAKE_BRIDGE_ADAPTERS_TMUX_SOCKET_NAME": made.tmux.socket_name,
                 "WAKE_BRIDGE_COALESCE_REFRACTORY": "0",
-                "WAKE_BRIDGE_DAEMON_LOG_FILE": str(made.sandbox.state_dir / logs.LOG_FILE_NAME),
+                "WAKE_BRIDGE_DAEMON_LOG_FILE": str(made.sandbox.state_dir / LOG_FILE_NAME),
             }
             yield made
 
@@ -136,7 +137,7 @@ def test_rotated_logs_copies_of_the_ledger_and_profiles_are_private_too(
 
     found = {path: mode_of(path) for path in tmp_path.rglob("*")}
 
-    assert len([path for path in found if path.parent.name == "logs"]) == logs.FILES
+    assert len([path for path in found if path.parent.name == "logs"]) == FILES
     assert len([path for path in found if ".before-v" in path.name]) == 1
     assert len([path for path in found if ".corrupt-" in path.name]) == 1
     assert too_open(found) == {}

@@ -17,10 +17,9 @@ import structlog
 
 from wake_bridge.config.settings import Settings, load_settings
 from wake_bridge.domain.errors import OperationFailed
+from wake_bridge.storage.logged import FILE_SIZE, FILES
 from wake_bridge.storage.logs import (
     EVENTS,
-    FILE_SIZE,
-    FILES,
     STRICT_VARIABLE,
     configure_logging,
     log_file_of,

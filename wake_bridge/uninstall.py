@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from wake_bridge.config.file import read_block, remove_block
+from wake_bridge.config.hosts import AGENTS_FILE, HOSTS_FILE
 from wake_bridge.config.settings import Settings
+from wake_bridge.config.source_tokens import TOKENS_FILE
 from wake_bridge.control.instance_lock import InstanceLock, holder, liveness
 from wake_bridge.control.last_look import LAST_LOOK_FILE
 from wake_bridge.domain.delivery import Delivery
@@ -69,6 +71,14 @@ OURS: Final = (
     "agent_files.json",
     "settings.json",
     LAST_LOOK_FILE,
+    HOSTS_FILE,
+    AGENTS_FILE,
+    "hosts.lock",
+    TOKENS_FILE,
+    "sources.lock",
+    "page.key",
+    "page.listen",
+    "mcp@*.token",
 )
 """What only wake-bridge puts into a state directory."""
 

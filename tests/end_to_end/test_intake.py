@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import json
 import re
+import socket
 import stat
 import subprocess
 from pathlib import Path
@@ -65,6 +66,20 @@ def entrance(playground: Playground) -> Entrance:
     daemon = here.daemon(command="serve")
     (told,) = daemon.waits_for_log("http_listening")
     return Entrance(here, agent, int(told["where"].rpartition(":")[2]))
+
+
+def test_a_daemon_whose_address_is_taken_says_so_before_it_is_ready(playground: Playground) -> None:
+    """A service manager must not hear that it is ready, and nothing is left of it."""
+    here = playground.sandbox
+    here.run("init")
+    here.run("sources", "token", "ci")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        here.configure(f'{QUICK}[http]\nlisten = "127.0.0.1:{taken.getsockname()[1]}"\n')
+        said = here.run("run", expect=1)
+
+    assert "in use" in said.stderr
+    assert "daemon_started" not in said.stdout + said.stderr
+    assert not (here.state_dir / "daemon.sock").exists()
 
 
 def test_curl_wakes_an_agent_by_the_token_of_its_source(entrance: Entrance) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from wake_bridge.domain.delivery import Delivery, Hold, HoldReason
-from wake_bridge.domain.names import Instant
+from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.engine.deliver.delivery_loop import Deliverer
 from wake_bridge.engine.settings import Current, EngineSettings
 from wake_bridge.storage.ledger import LedgerStore
@@ -157,3 +158,28 @@ def test_what_changes_while_a_delivery_is_judged_brings_its_next_look_forward(
     asyncio.run(scenario())
 
     assert looks == 2
+
+
+def test_one_pass_goes_on_with_the_others_where_one_target_makes_trouble(ledger: LedgerStore) -> None:
+    """`run --once`: a fault in one identity's wake cancels nobody else's, and is not tried for ever."""
+    now = SteadyClock().now()
+    new_id = counted_ids()
+    one, two = Identity("@one"), Identity("@two")
+    for number, identity in enumerate((one, two), 1):
+        event = replace(sample_event(number, window=0, matched_at=now), identity=identity)
+        open_delivery(ledger, event, new_id=new_id, now=now)
+    taken: list[str] = []
+
+    class BrokenGate:
+        async def take(self, delivery: Delivery, *, patient: bool) -> Delivery:
+            del patient
+            if delivery.identity == one:
+                raise RuntimeError("one target's trouble")
+            await asyncio.sleep(0.05)
+            taken.append(delivery.identity)
+            return ledger.hold(ledger.dispatch(delivery, now), Hold(HoldReason.ACTIVE), now)
+
+    deliverer = Deliverer(ledger, cast("Any", BrokenGate()), Current(EngineSettings()), SteadyClock(), new_id)
+    asyncio.run(asyncio.wait_for(deliverer.run_once(), HUNG))
+
+    assert taken == [two]

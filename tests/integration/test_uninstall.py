@@ -14,11 +14,15 @@ from pathlib import Path
 
 import pytest
 
+from wake_bridge.config.hosts import HostsFile, note_agents_of_hosts
 from wake_bridge.control.last_look import note_look
+from wake_bridge.daemon.web import PAGE_FILE
 from wake_bridge.demo.sandbox import Sandbox
-from wake_bridge.domain.names import Instant
+from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.setup import SetupAgent
+from wake_bridge.http.tokens import KEY_FILE
 from wake_bridge.integrations.agent_files import apply, plan_files
+from wake_bridge.mcp.callers import token_of
 from wake_bridge.system.files import make_private_directory
 from wake_bridge.testing.playground import Playground
 from wake_bridge.testing.recorded_programs import RecordedPrograms
@@ -115,6 +119,23 @@ def test_setup_then_uninstall_with_purge_leaves_home_and_tmux_as_they_were(
     assert len(during) > len(before) + 8
     assert snapshot(world.sandbox) == before
     assert options(world) == marks
+
+
+def test_purge_leaves_no_key_and_no_token_behind(world: Playground) -> None:
+    """Every file that wake-bridge keeps in its state directory is known as its own."""
+    box = world.sandbox
+    box.run("init")
+    box.run("sources", "token", "ci")
+    HostsFile(box.state_dir).own_name("01")
+    note_agents_of_hosts(box.state_dir, {"devbox": [Identity("@far")]})
+    token_of(box.state_dir, "@mine")
+    for name in (KEY_FILE, PAGE_FILE):
+        (box.state_dir / name).write_text("x")
+
+    said = box.ask("uninstall", "--purge", "--yes")
+
+    assert not [line for line in said["stays"] if "not ours" in line]
+    assert not box.state_dir.exists()
 
 
 def test_setup_then_uninstall_gives_the_persons_files_back_and_says_what_stays(world: Playground) -> None:

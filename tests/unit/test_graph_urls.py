@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from wake_bridge.config.settings import load_settings
 from wake_bridge.domain.errors import ConfigurationInvalid, SourceUnavailable
 from wake_bridge.domain.graph_places import GraphUrl, graph_place
 from wake_bridge.storage.graph.opened import open_graph
-from wake_bridge.storage.graph.postgres.connection import connect_options
+from wake_bridge.storage.graph.postgres.connection import connect_options, libpq_defaults
 
 PASSWORD = "correct-horse"
 
@@ -83,6 +85,19 @@ def test_the_environment_may_say_how_the_connection_is_secured(monkeypatch: pyte
     """PGSSLMODE is libpq's own way to say it for all programs."""
     monkeypatch.setenv("PGSSLMODE", "require")
     assert "sslmode" not in connect_options(GraphUrl("postgresql://db.example/wake"))
+
+
+def test_who_is_done_connecting_takes_no_ones_verification_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service file that says nothing of TLS, and several threads that connect at the same time."""
+    monkeypatch.delenv("PGSSLMODE", raising=False)
+    place = GraphUrl("postgresql:///?service=graph")
+    first, second = ExitStack(), ExitStack()
+    for one in (first, second):
+        one.enter_context(libpq_defaults(place))
+    first.close()
+    assert os.environ["PGSSLMODE"] == "verify-full"
+    second.close()
+    assert "PGSSLMODE" not in os.environ
 
 
 def test_a_path_and_a_url_are_one_too_many(tmp_path: Path) -> None:

@@ -125,12 +125,15 @@ def status(run: CommandContext, is_watched: bool) -> None:
         settings = run.settings
         watch(
             run.console,
-            lambda: status_record(settings, run.config_option) | {"agents": agents_now(settings)},
+            lambda: (
+                status_record(settings, run.config_option, counts_hits=run.console.as_json)
+                | {"agents": agents_now(settings)}
+            ),
             _words,
             lambda identity: story_of(settings, identity),
         )
     else:
-        record = status_record(run.settings, run.config_option)
+        record = status_record(run.settings, run.config_option, counts_hits=run.console.as_json)
         run.console.object(record, _words(record))
     if sys.stdout.isatty() and not run.console.as_json:
         from wake_bridge.control.last_look import note_look
@@ -139,12 +142,13 @@ def status(run: CommandContext, is_watched: bool) -> None:
         note_look(run.settings.state_dir, SteadyClock().wall())
 
 
-def status_record(settings: Settings, config_option: str | None = None) -> dict[str, Any]:
+def status_record(settings: Settings, config_option: str | None = None, *, counts_hits: bool = True) -> dict[str, Any]:
     """The figures of `status`: from the daemon if it runs, else from ledger and graph.
 
     Args:
         settings: those of the command.
         config_option: the value of `--config`, to compare the file as it is now with what the daemon goes by.
+        counts_hits: whether all kept events are gone through for `windowHits`, which is empty else.
     """
     from wake_bridge.control.last_look import last_look
     from wake_bridge.control.serving import DaemonState, serving
@@ -161,7 +165,7 @@ def status_record(settings: Settings, config_option: str | None = None) -> dict[
     bound = ledger.bindings()
     absence = absence_record(ledger, last_look(settings.state_dir))
     notices, episodes = ledger.standing_notices(NOTICES), ledger.open_episodes()
-    degraded, hits = ledger.degraded_routes(), ledger.window_hits()
+    degraded, hits = ledger.degraded_routes(), ledger.window_hits() if counts_hits else {}
     ledger.close()
     told, who = daemon.told, daemon.holder
     seen = graph_status(settings, bound)

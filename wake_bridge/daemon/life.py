@@ -238,6 +238,9 @@ class Daemon:
             **RelayAnswers(parts, self._directory, queries.handlers()["panes"]).handlers(),
             **({} if self._is_dry_run else web.command_handlers()),
         }
+        if not self._is_dry_run:
+            # before anybody is told that the daemon is ready: the address may be taken
+            web.start()
         control = ControlServer(self._directory, handlers, PATIENT)
         await control.start()
         self._take_signals()
@@ -263,7 +266,6 @@ class Daemon:
             "unknowns": self._unknowns,
         }
         if not self._is_dry_run:
-            web.start()
             jobs["http"] = web.run
             jobs["hosts"] = parts.links.run
             jobs["answers"] = parts.elsewhere.run

@@ -271,7 +271,7 @@ def decide(
 
     Args:
         policy: the wake's.
-        route_states: the routes in Shape D order. Those that nobody has looked at are asked for by an `Observe` when their turn
+        route_states: the routes in the order in which they are tried (docs/routes.md). Those that nobody has looked at are asked for by an `Observe` when their turn
             comes: a route below one that decides need not be looked at.
         authority: what the target allows.
         now: the moment of deciding.

@@ -38,7 +38,7 @@ from wake_bridge.ports.adapter import Carried, HarnessAdapter, ScreenServed, Tra
 
 
 class Routes:
-    """Answers with the routes of an identity, in Shape D order.
+    """Answers with the routes of an identity, in the order in which they are tried (docs/routes.md).
 
     Args:
         adapters: the enabled adapters by name.

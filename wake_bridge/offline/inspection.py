@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from difflib import get_close_matches
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,6 @@ class Inspection:
         memory = RememberedPanes(ledger, self.clock.now() if ended is None else min(ended, self.clock.now()))
         remembered = {one.identity: memory.of(one.identity) for one in held if one.until is None}
         self.degraded = ledger.degraded_routes()
-        self.window_hits = ledger.window_hits()
         standings = {one.subscription_id: one for one in ledger.receiver_standings()}
         ledger.close()
         self._drivers: Mapping[Identity, Driver] = {}
@@ -116,6 +116,12 @@ class Inspection:
         self.watch = Watch(
             self.routes, self.current, self.clock, watched=frozenset, waiting=set, changed=lambda _: None
         )
+
+    @cached_property
+    def window_hits(self) -> Mapping[str, int]:
+        """See `Ledger.window_hits`; all kept events are gone through for it."""
+        with closing(LedgerStore.open(self._settings.state_dir, read_only=True)) as ledger:
+            return ledger.window_hits()
 
     def _read_graph(self) -> bool:
         self._identities: frozenset[str] = frozenset()

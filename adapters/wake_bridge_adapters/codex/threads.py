@@ -80,7 +80,7 @@ def parsed(raw: Mapping[str, Any]) -> Thread:
 
 
 async def read_thread(connection: Connection, thread_id: str) -> Thread | None:
-    """The thread as it is now; None where the server knows none of that name. Raises `Lost`."""
+    """The thread as it is now; None where the server knows none of that name. Raises `AnswerLost`."""
     try:
         answer = await connection.call("thread/read", threadId=thread_id)
     except Declined:
@@ -89,14 +89,14 @@ async def read_thread(connection: Connection, thread_id: str) -> Thread | None:
 
 
 async def loaded_threads(connection: Connection) -> list[Thread]:
-    """Those that programs have open. Raises `Lost` and `Declined`."""
+    """Those that programs have open. Raises `AnswerLost` and `Declined`."""
     answer = await connection.call("thread/loaded/list")
     found = [await read_thread(connection, str(one)) for one in answer.get("data") or ()]
     return [one for one in found if one is not None and one.is_loaded]
 
 
 async def active_turn(connection: Connection, thread_id: str) -> str | None:
-    """The id of the turn that runs; None where none does, or none is told of yet. Raises `Lost`."""
+    """The id of the turn that runs; None where none does, or none is told of yet. Raises `AnswerLost`."""
     try:
         answer = await connection.call("thread/turns/list", threadId=thread_id, limit=1)
     except Declined:

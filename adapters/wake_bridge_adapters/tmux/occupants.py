@@ -365,7 +365,8 @@ class Occupants:
 
     def known(self, socket: str, pane_id: str) -> PaneAgent | None:
         """The agent that was found in the pane when it was looked at last; asks nothing anew."""
-        found = [one.agent for key, one in self._remembered.items() if key[:2] == (socket, pane_id)]
+        # threads that look at other panes write there meanwhile
+        found = [one.agent for key, one in [*self._remembered.items()] if key[:2] == (socket, pane_id)]
         return found[-1] if found else None
 
     def _has_lost_its_paste(self, pane: tuple[str, str], agent: PaneAgent) -> bool:

@@ -11,7 +11,7 @@ from typing import Final
 import structlog
 
 from wake_bridge.domain.delivery import Delivery, DeliveryState, HoldReason
-from wake_bridge.domain.errors import LedgerUnwritable, StaleLease
+from wake_bridge.domain.errors import LedgerError, LedgerUnwritable, StaleLease
 from wake_bridge.domain.names import Identity, Instant, to_beat
 from wake_bridge.domain.receivers import is_receiver
 from wake_bridge.engine.deliver.gate import Gate
@@ -143,8 +143,19 @@ class Deliverer:
             fresh = self._ledger.delivery(delivery.id)
             if fresh is None or fresh.state.is_terminal or fresh.awaits_ack:
                 continue
-            async with self._permits:
-                after = await self._gate.take(fresh, patient=True)
+            try:
+                async with self._permits:
+                    after = await self._gate.take(fresh, patient=True)
+            except StaleLease:
+                self._log.info("stale_lease", delivery=fresh.id)
+                looked.add(fresh.id)
+                continue
+            except LedgerError:
+                raise
+            except Exception:  # noqa: BLE001 - one target's trouble must not stop the others
+                self._log.exception("lane_failed", delivery=fresh.id, agent=fresh.identity)
+                looked.add(fresh.id)
+                continue
             rests = after.hold is not None and after.hold.reason is HoldReason.REFRACTORY
             if after.hold is not None and rests and not after.state.is_terminal:
                 await self._sleep_through(after.hold.next_look_at)

@@ -498,6 +498,7 @@ class Gate:
         if now - self._recounted_at >= LOOKS_RECOUNTED_EVERY:
             left = {one.id for one in self._ledger.unsettled()}
             self._look_counts = {one: count for one, count in self._look_counts.items() if one in left}
+            self._given_back = {one: refused for one, refused in self._given_back.items() if one in left}
             self._recounted_at = now
         looks = self._look_counts[delivery.id] = self._look_counts.get(delivery.id, -1) + 1
         apart = min(settings.relook_min_ms * 2 ** min(looks, 8), settings.relook_max_ms)

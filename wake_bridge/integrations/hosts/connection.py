@@ -166,8 +166,11 @@ class HostConnection:
                     raise LinkBroken(f"what came is no frame: {wrong}") from None
                 if frame["frame"] == STATE:
                     on_state(frame)
-                elif frame["frame"] == ANSWER and (asked := self._asked.pop(_id_of(frame), None)) is not None:
-                    asked.set_result(frame)
+                elif frame["frame"] == ANSWER:
+                    asked = self._asked.pop(_id_of(frame), None)
+                    # who asked may have given up in this very turn
+                    if asked is not None and not asked.done():
+                        asked.set_result(frame)
         finally:
             alive.cancel()
             self._give_up()

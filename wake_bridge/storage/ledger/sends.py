@@ -43,7 +43,7 @@ class SendRecord(LedgerPart):
         """See `SendStore.put_send`."""
         with self._db.transaction():
             if at_most is not None:
-                sent = "SELECT COUNT(*) FROM send WHERE sender = ? AND created_at > ?"
+                sent = "SELECT COUNT(*) FROM send WHERE sender = ? AND sender <> '' AND created_at > ?"
                 if self._db.value(sent, (send.sender, since)) >= at_most:
                     return False
             self._put([send], now)

@@ -47,7 +47,7 @@ class LedgerStore(
     Upkeep,
     Memory,
 ):
-    """The ledger of one state directory; see `wake_bridge.ports.ledger` and `.archive` for what each method promises.
+    """The ledger of one state directory; see `wake_bridge.ports.ledger` for what each method promises.
 
     Used by the thread that opened it. `set_aside` is where a damaged predecessor was put, None if there was none.
     """

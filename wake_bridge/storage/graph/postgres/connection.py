@@ -247,17 +247,33 @@ def connect_options(place: GraphUrl) -> dict[str, Any]:
     return asked
 
 
+class _Lent:
+    """`PGSSLMODE`, set while anybody connects: the threads of a daemon connect at the same time, and the first to be done must not take it from the others."""
+
+    turn = threading.Lock()
+    connecting = 0
+
+
+_LENT: Final = _Lent()
+
+
 @contextlib.contextmanager
 def libpq_defaults(place: GraphUrl) -> Iterator[None]:
     """For a service file, which counts more than the environment: verify where it does not say otherwise."""
-    if "service" not in place.options or "PGSSLMODE" in os.environ or "sslmode" in place.options:
-        yield
-        return
-    os.environ["PGSSLMODE"] = "verify-full"
+    with _LENT.turn:
+        is_told = "PGSSLMODE" in os.environ and not _LENT.connecting
+        is_needed = "service" in place.options and not is_told and "sslmode" not in place.options
+        if is_needed:
+            _LENT.connecting += 1
+            os.environ["PGSSLMODE"] = "verify-full"
     try:
         yield
     finally:
-        os.environ.pop("PGSSLMODE", None)
+        if is_needed:
+            with _LENT.turn:
+                _LENT.connecting -= 1
+                if not _LENT.connecting:
+                    os.environ.pop("PGSSLMODE", None)
 
 
 def explained(error: psycopg.Error, place: GraphUrl) -> SourceError | OperationFailed | UsageMistake | RefusedForSafety:

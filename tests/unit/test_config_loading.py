@@ -252,6 +252,13 @@ def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
         assert reason in caught.value.problems[0]
 
 
+@pytest.mark.parametrize("text", ["a = " + 5000 * "1", "a = " + 5000 * "["], ids=["digits", "brackets"])
+def test_what_python_cannot_read_of_toml_is_a_mistake(load: Load, text: str) -> None:
+    """A number of thousands of digits, or thousands of brackets: exit 3, no fault of ours."""
+    (problem,) = problems_of(load, text)
+    assert "TOML" in problem
+
+
 def test_a_byte_order_mark_says_nothing(tmp_path: Path) -> None:
     """Some editors write one before the first character, and nobody sees it."""
     file = tmp_path / "config.toml"

@@ -17,6 +17,8 @@ from wake_bridge.config.channel_fields import HumanTable
         ["sh", "-c", 'notify-send "$1" "$2"', "sh", "{title}", "{body}"],
         ["/usr/local/bin/tell-me"],
         ["jq", "-r", ".title, .body"],
+        ["ssh", "host", "tell-me"],
+        ["notify-send", "-a", "watch", "{title}"],
         ["curl", "-d", "@-", "http://localhost/{other}"],
     ],
 )
@@ -36,6 +38,9 @@ def test_a_command_takes_the_texts_as_arguments_of_their_own(command: list[str])
         (["ssh", "host", "notify-send {title}"], "an argument of its own"),
         (["env", "TITLE={title}", "tell"], "an argument of its own"),
         (["{title}"], "begin with a program"),
+        (["ssh", "host", "notify-send", "{title}", "{body}"], "ssh hands it to a shell"),
+        (["tmux", "display-message", "{body}"], "tmux hands it to a shell"),
+        (["/usr/bin/env", "LANG=C", "/usr/bin/ssh", "host", "tell", "{body}"], "ssh hands it to a shell"),
     ],
 )
 def test_a_command_that_would_run_a_text_is_refused(command: list[str], why: str) -> None:

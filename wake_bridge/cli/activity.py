@@ -31,7 +31,9 @@ AT_ONCE: Final = 200
 @click.option("-f", "--follow", is_flag=True, help="Print new entries as they come.")
 @click.option("--agent", type=IDENTITY, help="Only entries about this identity.")
 @click.option("--since", "age", type=DURATION, help="Only entries of the last 8h, 30m, …")
-@click.option("--after", metavar="ID", type=click.IntRange(min=0), help="Only entries after this one, oldest first.")
+@click.option(
+    "--after", metavar="ID", type=click.IntRange(0, 2**63 - 1), help="Only entries after this one, oldest first."
+)
 @limit_option(10_000, 50)
 @pass_run
 def activity(

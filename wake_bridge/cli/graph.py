@@ -17,7 +17,7 @@ from wake_bridge.config.settings import Settings, installed_adapters, load_setti
 from wake_bridge.control.instance_lock import InstanceLock
 from wake_bridge.domain.errors import OperationFailed, RefusedForSafety, UsageMistake, WakeBridgeError
 from wake_bridge.domain.graph_places import SCHEMES, GraphPlace, GraphUrl
-from wake_bridge.domain.names import Identity, Priority, WakePolicy
+from wake_bridge.domain.names import Identity, Priority, WakePolicy, is_identity
 from wake_bridge.offline import subscriptions
 from wake_bridge.storage.graph import nodes
 from wake_bridge.storage.graph.nodes import (
@@ -47,19 +47,24 @@ def list_subscriptions(run: CommandContext, identity: str | None) -> None:
     listing = subscriptions.listed(run, identity)
     shown = listing.shown
     if fragile := asyncio.run(
-        fragile_names(listing.view, run.settings, sorted({Identity(one["agentIdentity"]) for one in shown}))
+        fragile_names(
+            listing.view,
+            run.settings,
+            sorted({Identity(who) for one in shown if is_identity(who := str(one["agentIdentity"]))}),
+        )
     ):
         run.console.warn(f"note: {told_of(fragile)}")
     if run.console.as_json:
         run.console.object({"subscriptions": shown})
         return
     shorter = short_ids(listing.all_ids)
-    shown.sort(key=lambda one: (one["agentIdentity"], one["trigger"]))
+    # a row of the graph may say anything
+    shown.sort(key=lambda one: (str(one["agentIdentity"]), str(one["trigger"])))
     rows = [
         [
             shorter[one["subscriptionId"]],
-            one["agentIdentity"],
-            one["trigger"],
+            str(one["agentIdentity"]),
+            str(one["trigger"]),
             one["pane"] or "",
             "yes" if one["deliverable"] else "no",
             "; ".join(filter(None, (one["why"], one["note"]))),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wake_bridge.cli.context import CommandContext, WordType, pass_run
+from wake_bridge.domain.errors import OperationFailed
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.system.files import PRIVATE_FILE
 
@@ -58,7 +59,12 @@ def capture(run: CommandContext, pane: str, output: Path | None) -> None:
 
 def _write(output: Path, text: str) -> None:
     """A screen may show anything: a new file is for its owner alone."""
-    descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE)
+    try:
+        descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE)
+    except OSError as refusal:
+        raise OperationFailed(
+            f"the file cannot be written ({refusal.strerror})", str(output), hint="choose another place"
+        ) from refusal
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
 
@@ -125,7 +131,7 @@ def _what_is_trusted(lesson: Lesson, path: Path) -> str:
 def _reload_daemon(run: CommandContext) -> tuple[bool, str]:
     """Have the daemon read its profiles again; whether it did, and how to say it."""
     from wake_bridge.control.client import ask
-    from wake_bridge.domain.errors import NotRunning, OperationFailed
+    from wake_bridge.domain.errors import NotRunning
 
     try:
         ask(run.settings.state_dir, "reload")

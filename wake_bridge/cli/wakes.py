@@ -60,12 +60,15 @@ def _who(run: CommandContext, identity: str | None, everyone: bool) -> str:
 def pause(run: CommandContext, identity: str | None, everyone: bool, duration: int | None) -> None:
     """Pause wakes for one identity or for all. Events that arrive meanwhile wait."""
     from wake_bridge.domain.delivery import DeliveryState
+    from wake_bridge.domain.errors import UsageMistake
     from wake_bridge.domain.names import Instant
     from wake_bridge.records import time_or_none
     from wake_bridge.storage.ledger import LedgerStore
     from wake_bridge.system.clock import SteadyClock
 
     who = _who(run, identity, everyone)
+    if duration == 0:
+        raise UsageMistake("a pause of no length", "--for", hint="say how long, such as 30m; or leave --for out")
     now = SteadyClock().now()
     until = Instant(now + duration) if duration else None
     ledger = LedgerStore.open(run.settings.state_dir)

@@ -19,6 +19,13 @@ WHOLE_ARGUMENT: Final = re.compile(r"(?:--[\w-]+=)?\{(?:title|body)\}")
 CODE_FOLLOWS: Final = re.compile(r"-[A-Za-z]*[ceE]|--(?:command|eval|execute|exec)|eval|exec|source|\.")
 """Arguments after which programs take the next one for code: `sh -c`, `python -c`, `osascript -e`, `perl -E`."""
 
+READS_CODE: Final = frozenset(
+    {"ssh", "tmux", "watch", "awk", "gawk", "mawk", "screen", "su", "script", "parallel", "xargs"}
+)
+"""Programs that hand their arguments to a shell, or read commands in them: `ssh HOST …`, tmux's `#(…)`, awk's `system`."""
+
+STARTS_ANOTHER: Final = frozenset({"doas", "env", "ionice", "nice", "nohup", "setsid", "stdbuf", "sudo", "timeout"})
+
 
 def texts_stay_out_of_code(argv: Sequence[str]) -> None:
     """Raise `ValueError` where a place-holder of a command is no argument of its own, or would be run as code."""
@@ -29,10 +36,21 @@ def texts_stay_out_of_code(argv: Sequence[str]) -> None:
             raise ValueError(f"{argument!r}: a place-holder is an argument of its own, or --option={{title}}")
         if not before:
             raise ValueError("must begin with a program, not with a place-holder")
+        if reader := _reads_code(argv):
+            raise ValueError(
+                f"{argument!r} would be run as code: {reader} hands it to a shell; let a program there read the JSON on stdin"
+            )
         if CODE_FOLLOWS.fullmatch(before):
             raise ValueError(
                 f"{argument!r} after {before!r} would be run as code: add arguments behind it, or read the JSON on stdin"
             )
+
+
+def _reads_code(argv: Sequence[str]) -> str:
+    """The program that reads code in its arguments, whatever starts it; empty where none does."""
+    names = [one.rpartition("/")[2] for one in argv]
+    started = names if names[0] in STARTS_ANOTHER else names[:1]
+    return next((one for one in started if one in READS_CODE), "")
 
 
 def _checked_channel(name: str) -> str:

@@ -277,6 +277,9 @@ def _read_file(place: ConfigPlace, gathered: Gathered) -> None:
         place_in_file = re.search(r"line (\d+), column (\d+)", str(broken))
         where = f"{source}:{place_in_file[1]}:{place_in_file[2]}" if place_in_file else source
         gathered.mistakes.append(Mistake(where, "", f"is not TOML: {str(broken).split(' (at')[0]}"))
+    except (ValueError, RecursionError) as broken:
+        # a number of thousands of digits, or thousands of brackets
+        gathered.mistakes.append(Mistake(source, "", f"cannot be read as TOML ({type(broken).__name__})"))
     for key in _paths_in(gathered.tree):
         gathered.origins[key] = source
 

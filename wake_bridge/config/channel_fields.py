@@ -20,11 +20,17 @@ CODE_FOLLOWS: Final = re.compile(r"-[A-Za-z]*[ceE]|--(?:command|eval|execute|exe
 """Arguments after which programs take the next one for code: `sh -c`, `python -c`, `osascript -e`, `perl -E`."""
 
 READS_CODE: Final = frozenset(
-    {"ssh", "tmux", "watch", "awk", "gawk", "mawk", "screen", "su", "script", "parallel", "xargs"}
+    {
+        *("autossh", "mosh", "rsh", "ssh"),
+        *("awk", "gawk", "mawk"),
+        *("parallel", "screen", "script", "su", "tmux", "watch", "xargs"),
+    }
 )
 """Programs that hand their arguments to a shell, or read commands in them: `ssh HOST …`, tmux's `#(…)`, awk's `system`."""
 
-STARTS_ANOTHER: Final = frozenset({"doas", "env", "ionice", "nice", "nohup", "setsid", "stdbuf", "sudo", "timeout"})
+STARTS_ANOTHER: Final = frozenset(
+    {"doas", "env", "ionice", "nice", "nohup", "setsid", "sshpass", "stdbuf", "sudo", "timeout"}
+)
 
 
 def texts_stay_out_of_code(argv: Sequence[str]) -> None:

@@ -242,7 +242,11 @@ class Daemon:
             # before anybody is told that the daemon is ready: the address may be taken
             web.start()
         control = ControlServer(self._directory, handlers, PATIENT)
-        await control.start()
+        try:
+            await control.start()
+        except BaseException:
+            web.close()
+            raise
         self._take_signals()
         self._prepare()
         self._write_settings()

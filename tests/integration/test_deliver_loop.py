@@ -10,8 +10,10 @@ from typing import Any, cast
 
 import pytest
 
-from wake_bridge.domain.delivery import Delivery, Hold, HoldReason
+from wake_bridge.domain.delivery import Delivery, Hold, HoldReason, Outcome, Proof
+from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.receivers import PUSH
 from wake_bridge.engine.deliver.delivery_loop import Deliverer
 from wake_bridge.engine.settings import Current, EngineSettings
 from wake_bridge.storage.ledger import LedgerStore
@@ -183,3 +185,31 @@ def test_one_pass_goes_on_with_the_others_where_one_target_makes_trouble(ledger:
     asyncio.run(asyncio.wait_for(deliverer.run_once(), HUNG))
 
     assert taken == [two]
+
+
+def test_a_resync_waits_until_what_was_pushed_is_settled(ledger: LedgerStore) -> None:
+    """What is still open in that moment would not be told again."""
+    now = SteadyClock().now()
+    opened = open_delivery(ledger, sample_event(1, window=0, matched_at=now), new_id=counted_ids(), now=now)
+    pushed = lock_with_its_events(ledger, ledger.dispatch(opened, now), now, adapter=PUSH)
+
+    class SlowGate:
+        async def take(self, delivery: Delivery, *, patient: bool) -> Delivery:
+            del patient
+            await asyncio.sleep(0.2)
+            return ledger.settle(delivery, Outcome.SUBMITTED, Proof.SUBMITTED, {}, now)
+
+    deliverer = Deliverer(ledger, cast("Any", SlowGate()), Current(EngineSettings()), SteadyClock(), counted_ids())
+
+    async def scenario() -> list[WakeEvent]:
+        await deliverer.settles_pushed(pushed.identity, 0.1)
+        assert ledger.delivery(pushed.id) == pushed, "it waits no longer than it may"
+        deliverer.take_over_locked()
+        loop = asyncio.create_task(deliverer.run())
+        await deliverer.settles_pushed(pushed.identity, HUNG)
+        told_again = ledger.replay([replace(sample_event(1), id="another")], now)
+        loop.cancel()
+        await asyncio.wait({loop})
+        return told_again
+
+    assert len(asyncio.run(scenario())) == 1

@@ -32,6 +32,9 @@ PATIENT: Final = frozenset({"monitor", "push"})
 NOBODYS_WAIT: Final = 3.0
 """Seconds after which a monitor whose session is nobody's yet is asked again who it is: panes are seen one by one."""
 
+SETTLES_WITHIN: Final = 1.0
+"""Seconds that a client's `resync` waits for its earlier pushes to be settled; its server waits for 1.5 s."""
+
 MOST_MARKS: Final = 10
 MARK: Final = 26
 """Characters of a delivery's id: a shorter one would be taken for the beginning of several."""
@@ -130,9 +133,13 @@ class SessionAnswers:
     async def _push_act(self, request: Mapping[str, Any]) -> Answer:
         identity = Identity(_word(request, "identity"))
         self._parts.sessions.push_clients.note_act(identity, self._parts.clock.now())
-        if request.get("resync") is True:
+        is_resync = request.get("resync") is True
+        if is_resync:
             self._parts.pushes.take_up(identity)
         self._parts.deliverer.look_at(identity)
+        if is_resync:
+            # what is open while the log is read again is not told again
+            await self._parts.deliverer.settles_pushed(identity, SETTLES_WITHIN)
         return {"ok": True}
 
 

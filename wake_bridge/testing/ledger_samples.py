@@ -107,14 +107,16 @@ def open_delivery(ledger: LedgerStore, *events: WakeEvent, new_id: NewId, now: i
     return delivery
 
 
-def lock_with_its_events(ledger: LedgerStore, delivery: Delivery, now: int, *riders: WakeEvent) -> Delivery:
+def lock_with_its_events(
+    ledger: LedgerStore, delivery: Delivery, now: int, *riders: WakeEvent, adapter: str = "tmux"
+) -> Delivery:
     """Lock a DISPATCHED delivery for a minute, with all its events and the riders, for the pane of `FENCE`."""
     return ledger.lock(
         delivery,
         Lock(
             digest=f"[WAKE] for {delivery.identity} Wake: {delivery.id}",
             events=[event.id for event in (*ledger.events_of(delivery.id), *riders)],
-            adapter="tmux",
+            adapter=adapter,
             where="agents:1.0",
             pane_key="pane of " + delivery.identity,
             fence=FENCE,

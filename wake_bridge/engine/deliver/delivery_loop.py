@@ -13,7 +13,7 @@ import structlog
 from wake_bridge.domain.delivery import Delivery, DeliveryState, HoldReason
 from wake_bridge.domain.errors import LedgerError, LedgerUnwritable, StaleLease
 from wake_bridge.domain.names import Identity, Instant, to_beat
-from wake_bridge.domain.receivers import is_receiver
+from wake_bridge.domain.receivers import PUSH, is_receiver
 from wake_bridge.engine.deliver.gate import Gate
 from wake_bridge.engine.deliver.other_hosts import OtherHosts
 from wake_bridge.engine.settings import Current
@@ -33,6 +33,8 @@ PASSES_APART: Final = 0.02
 LANES: Final = 16
 """Deliveries that may be under way at once; each target has its own lane."""
 
+MOST_LOCKED: Final = 50
+"""Locked deliveries of one identity that a client's `resync` waits for."""
 
 LONGEST_SLEEP: Final = 15.0
 """Seconds after which the ledger is looked at again: while the machine sleeps, a timer stands still, and a poke may be lost."""
@@ -86,6 +88,17 @@ class Deliverer:
         self._looks[identity] += 1
         self._ledger.look_at_once(identity, self._clock.now())
         self.poke()
+
+    async def settles_pushed(self, identity: Identity, patience: float) -> None:
+        """Wait up to `patience` seconds until what was pushed to an identity is settled, or left to another route."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                while self._has_pushed(identity):  # noqa: ASYNC110 - the loop beside this settles it
+                    await asyncio.sleep(PASSES_APART)
+
+    def _has_pushed(self, identity: Identity) -> bool:
+        locked = self._ledger.deliveries(state=DeliveryState.LOCKED, identity=identity, limit=MOST_LOCKED)
+        return any(one.adapter == PUSH and not one.awaits_ack for one in locked)
 
     def end_told(self, told: Sequence[tuple[Identity, str, str]]) -> None:
         """Other hosts have told that: identity, subject key and host of each. What is under way finds out by itself."""

@@ -22,7 +22,7 @@ def test_a_reminder_wakes_its_agent_and_tells_its_person_once(playground: Playgr
     sandbox.run("remind", "--channel", "log", "--in", "1s", "tea")
     sandbox.waits_for_delivery(target="@docs", outcome="submitted")
     (submitted,) = docs.fake.submits()
-    assert '1 reminder: "look at the build"' in submitted
+    assert '1 reminder ("look at the build")' in submitted
     sandbox.waits_for(lambda: file.exists() and file.read_text(), what="the person's reminder")
     (told,) = [json.loads(line) for line in file.read_text().splitlines()]
     assert (told["body"], told["channel"]) == ("tea", "log")

@@ -263,7 +263,7 @@ def test_ids_and_words_of_the_graph_are_made_harmless_and_short() -> None:
         f"- 1 task transition (latest: Submitted → ＠evil{'z' * 26}… on task MESSAGE: !x{'y' * 52}…)",
         f"- 1 permission granted (latest: CAN REPLY{'w' * 22}… by ＠evil)",
     ]
-    assert f"Subscription: S ＠x{'s' * 59}… (+1)   Window" in text
+    assert f"Subscription: S_＠x{'s' * 59}… (+1)   Window" in text
 
 
 @pytest.mark.parametrize(
@@ -404,7 +404,7 @@ def test_a_full_digest_quotes_allowed_senders_above_the_action_line() -> None:
         paper_lines=3,
     )
     lines = text.split("\n")
-    assert lines[1:3] == ["> @neo-opus: !important", "> @ada: first line of ＠README.md\\"]
+    assert lines[1:3] == ["> > @neo-opus: !important", "> > @ada: first line of ＠README.md\\"]
     assert lines[3].startswith("Automated notice")
     assert lines[4].endswith(f"Wake: {MARK}")
     assert len(lines) == 5
@@ -418,5 +418,5 @@ def test_bodies_share_two_kilobytes(letter: str) -> None:
     text = compose(events, identity=ME, delivery_id=MARK, now=NOW, known=KNOWN, bodies=bodies, allow_from={"@ada"})
     quoted = [line for line in text.split("\n") if line.startswith("> ")]
     assert len("\n".join(quoted).encode()) <= 2048
-    assert quoted[0] == "> @ada: " + letter * 600 if letter != "😀" else quoted[0].startswith("> @ada: 😀")
+    assert quoted[0] == "> > @ada: " + letter * 600 if letter != "😀" else quoted[0].startswith("> > @ada: 😀")
     assert quoted[-1].endswith("…")

@@ -141,7 +141,7 @@ def test_each_reminder_of_a_wake_is_told_in_full_beside_mail_and_a_pulse() -> No
         events.append(event_for(reminder, due, f"E{number}", Epoch(1), now, now, window=5))
     pulse = pulse_for(Identity("@docs"), "01P", Epoch(1), now)
     groups = grouped([*events, pulse])
-    assert [phrase(one, 80, now, set()) for one in groups] == ['2 reminders: "tea"; "stand up"']
+    assert [phrase(one, 80, now, set()) for one in groups] == ['2 reminders ("tea"; "stand up")']
     assert {one.subject_key for one in events} == {f"reminder:R0:{now}", f"reminder:R1:{now}"}
 
 

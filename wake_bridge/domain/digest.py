@@ -5,6 +5,7 @@ Short: counts, the latest subject and sender, ids. Never a message body, unless 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal
 
@@ -72,6 +73,12 @@ _REMINDERS: Final = 3
 """Reminders of one wake whose texts it shows."""
 
 _GAP: Final = "   "
+
+BODY_MARK: Final = "> > "
+"""Stands before a body in a paste: two redirections in a row are a syntax error, so no shell runs the line it may be left with."""
+
+_NOT_OF_AN_ID: Final = re.compile(r"[^\w:.+/＠…-]")
+"""What no id needs, and what a shell may act on."""
 
 _PLACE_HOLDER: Final = "{identity}"
 
@@ -157,11 +164,11 @@ def phrase(group: Group, subject: int, now: Instant, known: Container[Identity])
 
 
 def _reminders(group: Group, subject: int) -> str:
-    """`2 reminders: "…"; "…"`: each text, as far as they fit."""
+    """`2 reminders ("…"; "…")`: each text, as far as they fit; an open parenthesis before it is a syntax error in a shell."""
     texts = [one.detail.reason for one in group.events if isinstance(one.detail, PulseDetail)]
     said = "; ".join(f'"{harmless(text, subject)}"' for text in texts[:_REMINDERS])
     more = f"; {len(texts) - _REMINDERS} more: `wake-bridge reminders list`" if len(texts) > _REMINDERS else ""
-    return f"{len(texts)} {'reminder' if len(texts) == 1 else 'reminders'}: {said}{more}"
+    return f"{len(texts)} {'reminder' if len(texts) == 1 else 'reminders'} ({said}{more})"
 
 
 def _latest(event: WakeEvent, subject: int, known: Container[Identity]) -> str:
@@ -318,7 +325,7 @@ def compose(
         raise ValueError("a digest announces at least one event")
     sheet = _Sheet(events, identity, delivery_id, now, known, style or DigestStyle(), paper_lines, answer, history)
     above, below = sheet.fitting(paper_characters)
-    lines = [*above, *quoted(events, bodies or {}, allow_from, known), *below]
+    lines = [*above, *quoted(events, bodies or {}, allow_from, known, mark=BODY_MARK), *below]
     return sheet.joint.join(lines)
 
 
@@ -415,14 +422,19 @@ def _trailer(groups: Sequence[Group], delivery_id: str, now: Instant) -> str:
     parts = [f"Window: {max(0, now - min(group.since for group in groups)) // 1000}s", f"Wake: {delivery_id}"]
     if spoken:
         more = f" (+{len(spoken) - 1})" if len(spoken) > 1 else ""
-        parts.insert(0, f"Subscription: {harmless(spoken[0], ID_LIMIT)}{more}")
+        parts.insert(0, f"Subscription: {_NOT_OF_AN_ID.sub('_', harmless(spoken[0], ID_LIMIT))}{more}")
     return _GAP.join(parts)
 
 
 def quoted(
-    events: Sequence[WakeEvent], bodies: Mapping[str, str], allow_from: Container[str], known: Container[Identity]
+    events: Sequence[WakeEvent],
+    bodies: Mapping[str, str],
+    allow_from: Container[str],
+    known: Container[Identity],
+    *,
+    mark: str = "> ",
 ) -> list[str]:
-    """The allowed bodies, a line each, most important and then latest first, `BODY_BYTES` in all."""
+    """The allowed bodies, a line each after `mark`, most important and then latest first, `BODY_BYTES` in all."""
     lines: list[str] = []
     left = BODY_BYTES
     seen: set[str] = set()
@@ -431,7 +443,7 @@ def quoted(
         if not isinstance(detail, MessageDetail) or detail.sender not in allow_from or detail.message_id in seen:
             continue
         seen.add(detail.message_id)
-        opening = f"> {name(detail.sender, known=Identity(detail.sender) in known)}: "
+        opening = f"{mark}{name(detail.sender, known=Identity(detail.sender) in known)}: "
         body = _within(bodies.get(detail.message_id, ""), left - len(opening.encode()))
         if body:
             lines.append(opening + body)

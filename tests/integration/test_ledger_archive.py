@@ -16,6 +16,7 @@ from wake_bridge.testing.ledger_samples import (
     AGENT,
     START,
     advance,
+    busy,
     counted_ids,
     lock_with_its_events,
     open_delivery,
@@ -65,9 +66,24 @@ def test_outcomes_and_last_wakes_are_counted_from_an_instant_on(ledger: LedgerSt
 
     assert ledger.outcomes_since(START) == {Outcome.SUBMITTED: 2, Outcome.UNKNOWN: 1}
     assert ledger.outcomes_since(Instant(START + 20)) == {Outcome.SUBMITTED: 1, Outcome.UNKNOWN: 1}
-    assert ledger.last_wakes() == {AGENT: START + 30}
+    assert (ledger.last_wake(AGENT), ledger.last_wake(IDLE)) == (START + 30, None)
     (event,) = ledger.find_events(log_id=LogId(3))
     assert [one.outcome for one in ledger.deliveries_with(event.id)] == [Outcome.SUBMITTED]
+
+
+def test_the_last_wake_is_the_latest_submit_of_what_was_not_given_back(ledger: LedgerStore) -> None:
+    """Of a delivery that was given back nothing was sent; and a clock that was set back makes no wake older."""
+    opened = ledger.dispatch(open_delivery(ledger, sample_event(1), new_id=counted_ids()), START)
+    locked = lock_with_its_events(ledger, opened, START)
+    ledger.append(locked, Step.INTENT_SUBMIT, {}, Instant(START + 20))
+    assert ledger.last_wake(AGENT) == START + 20
+
+    back = ledger.release(locked, busy(START), START, is_attempt=True, idempotent=True)
+    assert ledger.last_wake(AGENT) is None
+
+    again = lock_with_its_events(ledger, back, START)
+    ledger.append(again, Step.INTENT_SUBMIT, {}, Instant(START + 10))
+    assert ledger.last_wake(AGENT) == START + 20
 
 
 def test_the_overview_has_a_row_for_everybody_known_and_everybody_waited_for(ledger: LedgerStore) -> None:

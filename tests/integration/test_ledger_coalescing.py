@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
+from typing import Final
+
+import pytest
 
 from wake_bridge.domain.delivery import DeliveryState, Hold, HoldReason, Outcome, Proof, Step
-from wake_bridge.domain.events import EventStatus
-from wake_bridge.domain.names import EPOCH_START, Identity, WakePolicy
+from wake_bridge.domain.events import EventStatus, ItemMode
+from wake_bridge.domain.items import ItemDraft, SourceRules, event_of
+from wake_bridge.domain.names import EPOCH_START, Epoch, Identity, WakePolicy
 from wake_bridge.ports.ledger_records import NewId
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.ledger_samples import (
@@ -16,6 +21,7 @@ from wake_bridge.testing.ledger_samples import (
     START,
     advance,
     busy,
+    counted_ids,
     later,
     lock_with_its_events,
     open_delivery,
@@ -291,6 +297,7 @@ def test_what_has_ended_costs_nothing_any_more(ledger: LedgerStore, new_id: NewI
         ledger.unsettled()
         ledger.past_wakes(later(100_000))
         ledger.unacknowledged(later(100_000))
+        ledger.wakes_held(AGENT, [HoldReason.ACTIVE], START)
 
     def live_through() -> None:
         delivery = ledger.dispatch(open_delivery(ledger, sample_event(next(rows), "@new"), new_id=new_id), START)
@@ -307,6 +314,68 @@ def test_what_has_ended_costs_nothing_any_more(ledger: LedgerStore, new_id: NewI
     assert ledger.tally().delivered == 201
     assert cost_of(ledger, look_around) <= when_new[0] + 10
     assert cost_of(ledger, live_through) <= when_new[1] * 1.2
+
+
+def given_back(ledger: LedgerStore) -> None:
+    """A wake on its way, released again."""
+    opened = open_delivery(ledger, sample_event(1), new_id=counted_ids())
+    frozen = lock_with_its_events(ledger, ledger.dispatch(opened, START), START)
+    ledger.release(frozen, busy(START), START, is_attempt=True)
+
+
+def changed(ledger: LedgerStore) -> None:
+    """An item that says something else by now: messages about the first are taken back."""
+    for number, text in enumerate(("one", "two")):
+        draft = ItemDraft(recipient=AGENT, source="build", text=text, key="k", mode=ItemMode.ACTIVE)
+        ledger.take_item(event_of(draft, SourceRules(), f"ITEM{number}", Epoch(1), START), START)
+
+
+RECURS: Final[dict[str, Callable[[LedgerStore], object]]] = {
+    "a wake is given back": given_back,
+    "an item is changed": changed,
+    "what a person was sent about a wake": lambda ledger: ledger.sends_about("DELIVERY1"),
+    "what is to be sent": lambda ledger: ledger.sends_to_do(START),
+    "the last episode of an agent": lambda ledger: ledger.episodes_of(AGENT, 1),
+    "the last wake of an agent": lambda ledger: ledger.last_wake(AGENT),
+    "the tally": lambda ledger: ledger.tally(),
+    "holds of a version": lambda ledger: ledger.wakes_held(AGENT, [HoldReason.ACTIVE, HoldReason.STAGED], START),
+    "the last nudge": lambda ledger: ledger.beat(AGENT),
+    "what is left to the heartbeat": lambda ledger: ledger.left_to_heartbeat(AGENT),
+    "what the heartbeat told": lambda ledger: ledger.told_by_heartbeat(AGENT),
+    "what failed": lambda ledger: ledger.failed_untold(START),
+    "what may have failed": lambda ledger: ledger.unknown_since(START),
+    "what nobody has confirmed": lambda ledger: ledger.unacknowledged(START),
+    "what a person has to confirm": lambda ledger: ledger.unacknowledged_by_person(),
+    "what passed to a person": lambda ledger: ledger.passed_on(AGENT, START, is_untold=True),
+    "wakes of a day": lambda ledger: ledger.past_wakes(START),
+}
+_TABLES: Final = "(?:delivery|delivery_event|wake_event|journal|activity|send|episode)"
+GONE_THROUGH: Final = re.compile(rf"SCAN {_TABLES}\b|SEARCH {_TABLES}$")
+COSTS_LITTLE: Final = (
+    # they hold what is open, or has passed to a person
+    "SCAN send USING INDEX send_open",
+    "SCAN delivery USING INDEX delivery_passed_on",
+    # all are counted, but no row is looked at
+    "SCAN delivery USING COVERING INDEX delivery_by_state",
+    # its last line
+    "SEARCH journal",
+)
+
+
+@pytest.mark.parametrize("what", RECURS)
+def test_what_recurs_is_answered_by_an_index(ledger: LedgerStore, what: str) -> None:
+    """What is asked each second, or with each wake, costs the same however much is kept."""
+    asked: list[str] = []
+    ledger._db.connection.set_trace_callback(asked.append)
+    RECURS[what](ledger)
+    ledger._db.connection.set_trace_callback(None)
+
+    queries = [one for one in asked if one.lstrip().startswith(("SELECT", "UPDATE", "DELETE"))]
+    plans = {one: [row["detail"] for row in ledger._db.rows(f"EXPLAIN QUERY PLAN {one}")] for one in queries}
+
+    assert plans
+    gone_through = [(one, step) for one, plan in plans.items() for step in plan if GONE_THROUGH.match(step)]
+    assert [(one, step) for one, step in gone_through if step not in COSTS_LITTLE] == []
 
 
 def test_what_was_told_within_a_day_is_read_once(ledger: LedgerStore, new_id: NewId) -> None:

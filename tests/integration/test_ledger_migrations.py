@@ -12,7 +12,7 @@ import pytest
 
 from wake_bridge.demo.sandbox import Sandbox
 from wake_bridge.domain.causes import Cause, HoldReason
-from wake_bridge.domain.delivery import DeliveryState, Outcome, Progress, Proof, progress_of
+from wake_bridge.domain.delivery import DeliveryState, Outcome, Progress, Proof, Step, progress_of
 from wake_bridge.domain.errors import LedgerError
 from wake_bridge.domain.events import EventStatus, PermissionDetail, PresenceDetail, PulseDetail, TaskDetail
 from wake_bridge.domain.names import Epoch, EventKind, Identity, Instant, LogId
@@ -350,6 +350,22 @@ def test_news_of_presence_that_an_earlier_version_kept_as_a_pulse_is_of_its_own_
     assert told["EVENT-news"].kind is EventKind.PRESENCE
     assert told["EVENT-news"].detail == PresenceDetail(Identity("@worker"), "approval", "EPISODE1")
     assert told["EVENT-pulse"].kind is EventKind.PULSE
+
+
+@pytest.mark.parametrize("version", [1, 20])
+def test_after_an_update_it_is_known_when_each_agent_was_woken_last(tmp_path: Path, version: int) -> None:
+    """As the journal of the earlier version says; what was staged was not sent."""
+    restored(tmp_path, version)
+
+    with closing(LedgerStore.open(tmp_path)) as ledger:
+        woken = {one: ledger.last_wake(Identity(one)) for one in ("@agent", "@unsure", "@staged", "@pending")}
+        lines = {
+            one.identity: ledger.journal_of(one.id) for one in ledger.deliveries(state=None, identity=None, limit=50)
+        }
+
+    sent = {who: [one.at for one in lines[Identity(who)] if one.step is Step.INTENT_SUBMIT] for who in woken}
+    assert woken == {who: max(them, default=None) for who, them in sent.items()}
+    assert [who for who, at in woken.items() if at] == ["@agent", "@unsure"]
 
 
 def test_after_an_update_the_database_still_refuses_what_must_never_happen(tmp_path: Path) -> None:

@@ -80,6 +80,25 @@ def test_all_that_ages_goes_in_steps_of_one_size(ledger: LedgerStore) -> None:
     assert (ledger.tally().quarantined, ledger.standing_notices(50)) == (0, [])
 
 
+def test_a_table_without_old_rows_is_gone_through_once_in_a_pass(ledger: LedgerStore) -> None:
+    """Each step goes on where the one before it stopped, and the next pass begins with the first table again."""
+    ledger.announce(AGENT, [f"MESSAGE:{number}" for number in range(25)], "inbox", START)
+    tables: list[str] = []
+    ledger._db.connection.set_trace_callback(
+        lambda text: tables.append(text.split()[2]) if text.startswith("DELETE") else None
+    )
+
+    assert [ledger.prune(later(1), 10) for _ in range(3)] == [10, 10, 5]
+    assert (tables.count("delivery"), tables.count("wake_event"), tables.count("announced")) == (1, 1, 3)
+
+    tables.clear()
+    assert (ledger.prune(later(1), 10), tables[0]) == (0, "delivery")
+    ledger.announce(AGENT, [f"MESSAGE:{number}" for number in range(15)], "inbox", START)
+    assert ledger.prune(later(1), 10) == 10
+    tables.clear()
+    assert (ledger.prune(later(2), 10), tables[0]) == (5, "delivery")
+
+
 def test_a_file_that_can_give_nothing_back_is_not_asked_for_ever(ledger: LedgerStore, new_id: NewId) -> None:
     """One of an earlier version whose rewriting at the start failed: whoever goes on until nothing is left must end."""
     ledger._db.connection.execute("PRAGMA auto_vacuum = 0")
@@ -326,18 +345,20 @@ def test_a_route_is_set_aside_until_it_is_restored(ledger: LedgerStore) -> None:
 def test_the_tally_tells_open_held_failed_and_unknown_apart(ledger: LedgerStore, new_id: NewId) -> None:
     """Unknown is FAILED/`unknown` and counted apart."""
     assert ledger.tally() == Tally()
-    ends = [Outcome.SUBMITTED, Outcome.ACKNOWLEDGED, Outcome.FAILED, Outcome.UNKNOWN, Outcome.UNKNOWN]
+    ends = [Outcome.SUBMITTED, Outcome.ACKNOWLEDGED, Outcome.FAILED, Outcome.UNKNOWN, Outcome.UNKNOWN, Outcome.UNKNOWN]
     for row, outcome in enumerate(ends, start=1):
         delivery = ledger.dispatch(open_delivery(ledger, sample_event(row, f"@{row}"), new_id=new_id), START)
         ledger.settle(lock_with_its_events(ledger, delivery, START), outcome, Proof.NONE, {}, START)
-    for row in (6, 7):
+    # the last was seen since to have arrived
+    ledger.raise_proof(delivery.id, Proof.SUBMITTED, {}, START)
+    for row in (7, 8):
         delivery = ledger.dispatch(open_delivery(ledger, sample_event(row, f"@{row}"), new_id=new_id), START)
         ledger.hold(delivery, busy(later(5)), START)
-    open_delivery(ledger, sample_event(8, "@8"), new_id=new_id)
-    broken = [Quarantined(LogId(9), "E", "broken"), Quarantined(LogId(9), "E", "broken")]
-    ledger.advance(PageRecord(Position(Epoch(1), LogId(9)), quarantined=broken), START)
+    open_delivery(ledger, sample_event(9, "@9"), new_id=new_id)
+    broken = [Quarantined(LogId(10), "E", "broken"), Quarantined(LogId(10), "E", "broken")]
+    ledger.advance(PageRecord(Position(Epoch(1), LogId(10)), quarantined=broken), START)
 
-    assert ledger.tally() == Tally(open=3, held=2, unknown=2, failed=1, delivered=2, quarantined=1, holds={"active": 2})
+    assert ledger.tally() == Tally(open=3, held=2, unknown=2, failed=1, delivered=3, quarantined=1, holds={"active": 2})
 
 
 def test_pruning_takes_what_has_ended_and_nothing_else(ledger: LedgerStore, new_id: NewId) -> None:

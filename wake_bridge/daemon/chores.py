@@ -356,7 +356,9 @@ class Chores:
         forgotten = Instant(self._parts.clock.now() - REMEMBERED)
         while ledger.forget_emissions(forgotten, PRUNED_AT_ONCE):  # noqa: ASYNC110 - each turn does a part
             await asyncio.sleep(BREATH)
-        while step := ledger.prune(before, PRUNED_AT_ONCE):
+        step = PRUNED_AT_ONCE
+        while step == PRUNED_AT_ONCE:
+            step = ledger.prune(before, PRUNED_AT_ONCE)
             removed += step
             await asyncio.sleep(BREATH)
         while ledger.shrink(PAGES_AT_ONCE):  # noqa: ASYNC110 - nobody waits for an event: each turn does a part

@@ -451,8 +451,9 @@ class UpkeepStore(Protocol):
     def prune(self, before: Instant, at_most: int) -> int:
         """Delete what is older than that: terminal deliveries with their journal, closed events, then all else that ages.
 
-        Answers how many rows, at most `at_most`: the file is locked meanwhile, so a long past goes in small steps. 0 means
-        that nothing old is left. A failed delivery whose events are still open stays: nobody was told of them.
+        Answers how many rows, at most `at_most`: the file is locked meanwhile, so a long past goes in small steps, each of
+        which goes on where the one before it stopped. Fewer mean that nothing old is left. A failed delivery whose events are
+        still open stays: nobody was told of them.
         """
 
     def shrink(self, pages: int) -> bool:
@@ -501,5 +502,5 @@ class Archive(Ledger, Protocol):
     def outcomes_since(self, since: Instant) -> Mapping[Outcome, int]:
         """How many deliveries ended how since then: one that was seen late as submitted, one acknowledged before it was told as empty."""
 
-    def last_wakes(self) -> Mapping[Identity, Instant]:
-        """When each identity's digest was last submitted, or may have been, as far as the ledger remembers."""
+    def last_wake(self, identity: Identity) -> Instant | None:
+        """When a digest of the identity was last submitted, or may have been, as far as the ledger remembers."""

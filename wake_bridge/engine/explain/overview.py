@@ -88,7 +88,6 @@ def overview(
     episodes = {one.identity: one for one in archive.open_episodes()}
     pauses = {one.identity: one for one in archive.pauses(now)}
     past = archive.past_wakes(Instant(now - DAY))
-    last_wakes = archive.last_wakes()
 
     def row(identity: Identity) -> IdentityOverview:
         waiting, episode = open_ones.get(identity, []), episodes.get(identity)
@@ -118,7 +117,7 @@ def overview(
             hold=held.hold if held else None,
             held_since=since,
             next_look=due[0] if due else None,
-            last_wake=last_wakes.get(identity),
+            last_wake=archive.last_wake(identity),
             budget=_budget(archive, identity, past, limits, now),
             delivery_id=held.id if held else due[1] if due else "",
             episode=episode,

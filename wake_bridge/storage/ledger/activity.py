@@ -40,9 +40,9 @@ class ActivityRecord(ReminderRecord, EpisodeRecord):
         marks = ", ".join("?" * len(reasons))
         return int(
             self._db.value(
-                "SELECT COUNT(DISTINCT subject) FROM activity WHERE at >= ? AND kind = ? AND identity = ?"  # noqa: S608 - question marks alone
-                f" AND outcome IN ({marks})",
-                (since, ActivityKind.WAKE_HELD, identity, *reasons),
+                f"SELECT COUNT(DISTINCT subject) FROM activity WHERE at >= ? AND kind = '{ActivityKind.WAKE_HELD}'"  # noqa: S608 - ours
+                f" AND identity = ? AND outcome IN ({marks})",
+                (since, identity, *reasons),
             )
         )
 

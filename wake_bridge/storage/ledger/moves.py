@@ -206,7 +206,7 @@ class DeliveryMoves(Membership):
                 )
             self._let_riders_go(delivery.id, is_remembered=False)
             # the digest that told of it is gone
-            self._db.change("UPDATE delivery SET told_in = '' WHERE told_in = ?", (delivery.id,))
+            self._db.change("UPDATE delivery SET told_in = '' WHERE told_in = ? AND told_in <> ''", (delivery.id,))
             if self._read(delivery.id).proof >= Proof.ACKNOWLEDGED:
                 # whoever answered while the attempt ran was told that nobody is woken for it any more
                 answered = {"reason": hold.reason, "cause": hold.cause}

@@ -197,13 +197,13 @@ class Memory(LedgerPart):
         )
         return {Outcome(row["ended"]): row["deliveries"] for row in rows}
 
-    def last_wakes(self) -> Mapping[Identity, Instant]:
-        """See `Archive.last_wakes`."""
-        rows = self._db.rows(
-            "SELECT identity, MAX(journal.at) AS at FROM journal JOIN delivery ON delivery.id = delivery_id"
-            " WHERE step = 'intent_submit' AND state <> 'DISPATCHED' GROUP BY identity"
+    def last_wake(self, identity: Identity) -> Instant | None:
+        """See `Archive.last_wake`."""
+        at = self._db.value(
+            "SELECT MAX(submit_at) FROM delivery WHERE identity = ? AND submit_at IS NOT NULL AND state <> 'DISPATCHED'",
+            (identity,),
         )
-        return {Identity(row["identity"]): Instant(row["at"]) for row in rows}
+        return None if at is None else Instant(at)
 
 
 class WakeHistory(LedgerPart):

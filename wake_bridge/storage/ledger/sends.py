@@ -53,7 +53,8 @@ class SendRecord(LedgerPart):
         """See `SendStore.sends_to_do`."""
         return self._sends(
             "settled_at IS NULL AND CASE state WHEN 'LOCKED' THEN lease_until <= :now ELSE next_try_at <= :now END"
-            " ORDER BY seq",
+            # the plus, or all that was ever sent is gone through in its order
+            " ORDER BY +seq",
             {"now": now},
         )
 

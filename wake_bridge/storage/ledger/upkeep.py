@@ -11,11 +11,11 @@ from wake_bridge.domain.attention import Episode
 from wake_bridge.domain.delivery import Delivery
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.items import LEASED_FOR
-from wake_bridge.domain.names import AttentionKind, Identity, Instant
+from wake_bridge.domain.names import EPOCH_START, AttentionKind, Identity, Instant
 from wake_bridge.domain.nudges import HEARTBEAT, Beat
 from wake_bridge.domain.receivers import LONGEST_WAIT, SUSPENDED
 from wake_bridge.ports.ledger_records import GivenNotice, Tally
-from wake_bridge.storage.ledger.database import LedgerPart
+from wake_bridge.storage.ledger.database import Database, LedgerPart
 
 
 class HeartbeatRecord(LedgerPart):
@@ -25,7 +25,8 @@ class HeartbeatRecord(LedgerPart):
         """See `Ledger.left_to_heartbeat`."""
         return self._events(
             "SELECT * FROM wake_event WHERE identity = ? AND by_heartbeat = 1 AND status = 'open'"
-            " AND delivery_id IS NULL ORDER BY epoch, log_id, seq",
+            # whatever is left to it is for the next turn, and found by that
+            " AND policy = 'next_turn' AND delivery_id IS NULL ORDER BY epoch, log_id, seq",
             (identity,),
         )
 
@@ -33,7 +34,9 @@ class HeartbeatRecord(LedgerPart):
         """See `Ledger.told_by_heartbeat`."""
         return self._events(
             "SELECT wake_event.* FROM wake_event JOIN delivery ON delivery.id = wake_event.delivery_id"
-            " WHERE wake_event.identity = ? AND by_heartbeat = 1 AND status = 'announced' AND kind = 'message'"
+            # what the index says of the status, in its words
+            " WHERE wake_event.identity = ? AND by_heartbeat = 1 AND status IN ('open', 'announced')"
+            " AND status = 'announced' AND kind = 'message'"
             # a digest that was begun for another reason has told them for good
             " AND delivery.adapter = ? AND EXISTS (SELECT 1 FROM delivery_event JOIN wake_event AS pulse"
             " ON pulse.id = delivery_event.event_id WHERE delivery_event.delivery_id = delivery.id"
@@ -45,10 +48,10 @@ class HeartbeatRecord(LedgerPart):
     def beat(self, identity: Identity) -> Beat | None:
         """See `Ledger.beat`."""
         row = self._db.row(
-            "SELECT cooldown, MAX(nudged_at, COALESCE((SELECT MAX(settled_at) FROM delivery"
-            " WHERE delivery.identity = heartbeat.identity AND adapter = :source), 0)) AS nudged_at"
-            " FROM heartbeat WHERE identity = :identity",
-            {"identity": identity, "source": HEARTBEAT},
+            "SELECT cooldown, MAX(nudged_at, COALESCE((SELECT MAX(settled_at) FROM delivery"  # noqa: S608 - ours
+            f" WHERE delivery.identity = heartbeat.identity AND adapter = '{HEARTBEAT}'), 0)) AS nudged_at"
+            " FROM heartbeat WHERE identity = ?",
+            (identity,),
         )
         return None if row is None else Beat(Instant(row["nudged_at"]), row["cooldown"])
 
@@ -236,19 +239,28 @@ _AGEING: Final = (
 class Upkeep(LedgerPart):
     """Tally, prune, shrink, rebase."""
 
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self._pruned_up_to = EPOCH_START, 0
+        """Which of `_AGEING` comes next in the pass that forgets what is older than that: those before it hold nothing old."""
+
     def tally(self) -> Tally:
         """See `Ledger.tally`."""
         counts: Counter[str] = Counter()
         holds: Counter[str] = Counter()
+        # by the index alone; only of the few of unknown outcome the rows themselves are looked at
         for row in self._db.rows(
-            "SELECT state, outcome, hold_reason, is_seen_late, COUNT(*) AS deliveries FROM delivery"
-            " GROUP BY state, outcome, hold_reason, is_seen_late"
+            "SELECT outcome, hold_reason, COUNT(*) AS deliveries FROM delivery GROUP BY state, outcome, hold_reason"
         ):
-            outcome = "submitted" if row["is_seen_late"] else row["outcome"]
-            kind = {None: "open", "failed": "failed", "unknown": "unknown"}.get(outcome, "delivered")
+            kind = {None: "open", "failed": "failed", "unknown": "unknown"}.get(row["outcome"], "delivered")
             counts[kind] += row["deliveries"]
             if row["hold_reason"] is not None:
                 holds[row["hold_reason"]] += row["deliveries"]
+        seen_late = self._db.value(
+            "SELECT COUNT(*) FROM delivery WHERE state = 'FAILED' AND outcome = 'unknown' AND is_seen_late"
+        )
+        counts["unknown"] -= seen_late
+        counts["delivered"] += seen_late
         return Tally(
             open=counts["open"],
             held=holds.total(),
@@ -262,12 +274,15 @@ class Upkeep(LedgerPart):
     def prune(self, before: Instant, at_most: int) -> int:
         """See `Ledger.prune`."""
         removed = 0
-        for table, key, is_old in _AGEING:
+        reached = self._pruned_up_to[1] if self._pruned_up_to[0] == before else 0
+        for number, (table, key, is_old) in enumerate(_AGEING[reached:], reached):
             statement = f"DELETE FROM {table} WHERE ({key}) IN (SELECT {key} FROM {table} WHERE {is_old} LIMIT :left)"  # noqa: S608 - written here
             with self._db.transaction():
                 removed += self._db.change(statement, {"before": before, "left": at_most - removed})
             if removed == at_most:
-                break
+                self._pruned_up_to = before, number
+                return removed
+        self._pruned_up_to = before, 0
         return removed
 
     def shrink(self, pages: int) -> bool:

@@ -42,7 +42,7 @@ TRIGGERS: Final = (Trigger.SENT_TO_ME, Trigger.TASK_STATE_CHANGED, Trigger.PERMI
 
 @dataclass(frozen=True, slots=True)
 class SetupState:
-    """What is there already: the graph's identities, those that may not be given away, and what was set up before."""
+    """What is there already: the graph's identities that are subscribed, those that may not be given away, and what was set up before."""
 
     known: frozenset[str]
     taken: frozenset[str]
@@ -63,9 +63,12 @@ def setup_state(settings: Settings) -> SetupState:
     if graph_exists(settings.graph_place):
         with open_graph(settings.graph_place) as graph:
             nodes = graph.nodes(IDENTITY_LABEL)
-            known = frozenset(node.id for node in nodes)
+            subscribed = {
+                str(parse_subscription(node.id, node.properties).identity) for node in graph.nodes(SUBSCRIPTION_LABEL)
+            }
+            known = frozenset(node.id for node in nodes) & subscribed
             taken |= {node.id for node in nodes if node.properties.get("accountType") == "human"}
-            taken |= {parse_subscription(node.id, node.properties).identity for node in graph.nodes(SUBSCRIPTION_LABEL)}
+            taken |= subscribed
     return SetupState(known, frozenset(taken), read_block(settings.config_file), read_record(settings.state_dir))
 
 

@@ -179,6 +179,23 @@ def test_a_second_run_changes_nothing_and_a_new_agent_is_added(world: Playground
     assert len(world.sandbox.ask("list")["subscriptions"]) == 6
 
 
+def test_a_graph_that_was_made_anew_gets_the_subscriptions_again(world: Playground) -> None:
+    """An identity that somebody has added or written as since is not taken for one that is subscribed."""
+    settle(world, "api", "api")
+    world.sandbox.run("setup", "--yes")
+    for file in world.sandbox.graph.parent.glob("graph.sqlite*"):
+        file.unlink()
+    world.sandbox.run("init")
+    world.sandbox.run("agent", "add", "@fake")
+
+    answer = world.sandbox.ask("setup", "--yes")
+
+    assert (answer["written"], steps(answer)) == (True, {"@fake": "restore"})
+    listed = world.sandbox.ask("list")["subscriptions"]
+    assert {(one["agentIdentity"], one["trigger"]) for one in listed} == {("@fake", trigger) for trigger in TRIGGERS}
+    assert steps(world.sandbox.ask("setup", "--yes")) == {"@fake": "keep"}
+
+
 def test_an_agent_started_anew_elsewhere_takes_its_identity_along(world: Playground) -> None:
     """Stable; what the identity is woken for is not made twice."""
     first = settle(world, "api", "api")

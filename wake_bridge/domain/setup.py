@@ -110,7 +110,7 @@ def plan(
         ours: what earlier runs wrote.
         by_hand: the identities whose target is configured by hand, and their panes.
         taken: identities that may not be given to anyone else.
-        known: the identities that the graph has.
+        known: the identities that the graph has, with subscriptions.
         home: the person's home directory, which makes no good name.
 
     An agent keeps the identity that is woken in its pane, unless the record says that this is another one's: names of

@@ -147,6 +147,29 @@ def test_the_recipient_must_exist_and_the_sender_is_made(post: Post) -> None:
     assert post.run("send", "@bob", "--from", "@ada", "--subject", "x", "--reply-to", "MESSAGE:none").exit_code == 8
 
 
+def test_me_is_a_person_and_a_sender_that_is_made_an_agent_is_told(post: Post) -> None:
+    """`@me` is the person, also where an older release has made an agent of it; whom nobody knows is said to be an agent."""
+    me = post.run("send", "@bob", "--from", "@me", "--subject", "x")
+    assert (post.properties("@me")["accountType"], "as an agent" in me.stderr) == ("human", False)
+    new = post.run("send", "@bob", "--from", "@new", "--subject", "x")
+    assert "note: @new was added as an agent" in new.stderr
+    assert "`wake-bridge agent add @new --human`" in new.stderr
+    assert "as an agent" not in post.run("send", "@bob", "--from", "@new", "--subject", "x").stderr
+    post.run("agent", "add", "@new", "--human")
+    assert post.properties("@new")["accountType"] == "human"
+
+
+def test_an_agent_called_me_of_an_older_release_becomes_the_person(post: Post) -> None:
+    """Else what the person writes would be braked as a loop of agents for ever."""
+    post.run("agent", "add", "@me", "--display-name", "Ada")
+    agent = json.dumps({"label": "AgentIdentity", "properties": post.properties("@me") | {"accountType": "agent"}})
+    with contextlib.closing(sqlite3.connect(post.graph)) as connection, connection:
+        connection.execute("UPDATE Nodes SET data = ? WHERE id = '@me'", (agent,))
+    assert post.properties("@me")["accountType"] == "agent"
+    post.send("@bob", "--subject", "x", sender="@me")
+    assert (post.properties("@me")["accountType"], post.properties("@me")["displayName"]) == ("human", "Ada")
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -37,20 +37,27 @@ def may_touch(run: Workplace, command: str, identity: str, graph: Graph | None =
 def speaker(
     run: Workplace, command: str, graph: WritableGraph, identity: str, now: str, *, human: bool = False
 ) -> Node:
-    """The node in whose name a command acts; made if it is not there, but for a person alone.
+    """The node in whose name a command acts; made if it is not there, but for a person alone, who is told of a new agent.
 
     Raises:
         NotFound: there is none, and an agent asks, or the graph is another program's.
         RefusedForSafety: it is another's.
     """
-    if not invoker(run).is_person and find_identity(graph, identity) is None:
+    is_new = find_identity(graph, identity) is None
+    if is_new and not invoker(run).is_person:
         raise NotFound(
             f"there is no identity {identity}, and agents may not create one: {invoker(run).told}",
             str(graph.place),
             hint=f"{RULES[command].instead}add it: `wake-bridge agent add {identity}`",
         )
     may_touch(run, command, identity, graph)
-    return ensure_identity(graph, identity, now, human=human)
+    node = ensure_identity(graph, identity, now, human=human)
+    if is_new and node.properties.get("accountType") != "human" and identity not in run.settings.config.targets:
+        run.warn(
+            f"note: {identity} was added as an agent, so what it starts is braked as a loop of agents; if it is a person:"
+            f" `wake-bridge agent add {identity} --human`"
+        )
+    return node
 
 
 def sender_of(run: Workplace) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Final
 
 from wake_bridge.domain.errors import NotFound, OperationFailed, SourceError
+from wake_bridge.domain.items import ME
 from wake_bridge.domain.names import Identity, Instant, Trigger, WakePolicy, did_you_mean, parse_instant
 from wake_bridge.domain.receivers import KEY_BYTES, KEY_STAYS, WEBHOOK_TARGET, shown_url, written_key
 from wake_bridge.domain.subscriptions import BRIDGE_TARGET, SUBSCRIPTION_LABEL
@@ -71,24 +72,28 @@ def require_known(settings: Settings, identity: Identity) -> None:
 
 
 def ensure_identity(graph: WritableGraph, identity: str, now: str, *, human: bool = False) -> Node:
-    """The node of an identity that acts; in an embedded graph it is made if it is not there.
+    """The node of an identity that acts; in an embedded graph it is made if it is not there, and `@me` always becomes a person.
 
     Raises:
         NotFound: there is none, and the graph is another program's.
     """
     if not graph.is_embedded:
         return require_identity(graph, identity)
-    return find_identity(graph, identity) or put_identity(graph, identity, now, human=human)
+    present = find_identity(graph, identity)
+    if present is None or (identity == ME and present.is_whole):
+        return put_identity(graph, identity, now, human=human)
+    return present
 
 
 def put_identity(
     graph: WritableGraph, identity: str, now: str, *, display_name: str | None = None, human: bool = False
 ) -> Node:
-    """Add an identity, or change the name and the kind of one that is there; all else it holds stays.
+    """Add an identity, or change the name and the kind of one that is there; all else it holds stays. `@me` is a person.
 
     Raises:
         OperationFailed: the node that is there cannot be read.
     """
+    human = human or identity == ME
     present = find_identity(graph, identity)
     if present is not None and not present.is_whole:
         raise OperationFailed("the node cannot be read, so wake-bridge does not overwrite it", identity, hint=REPAIR)

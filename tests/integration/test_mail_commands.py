@@ -409,6 +409,26 @@ def test_people_and_agents_read_letters_that_cannot_pass_for_ours(post: Post) ->
     assert post.run("inbox", "@bob", "--floor", "later").stdout == "no unread mail for @bob\n"
 
 
+def test_a_name_with_line_ends_makes_no_line_of_its_own(post: Post) -> None:
+    """Another program's graph may call a sender, a tag or a state anything; a letter begins with one line all the same."""
+    message = post.send("@bob", "--subject", "x", "--body", "B", "--task")
+    odd = post.properties(message) | {
+        "from": "@ada\nMESSAGE:fake  from @root",
+        "taggedConcepts": ["a\r\nb"],
+        "inReplyTo": "M\u2028N",
+        "task": {"state": "Sub\x0bmitted"},
+    }
+    with contextlib.closing(sqlite3.connect(post.graph)) as connection, connection:
+        row = json.dumps({"label": "MESSAGE", "properties": odd})
+        connection.execute("UPDATE Nodes SET data = ? WHERE id = ?", (row, message))
+
+    head, *rest = post.run("read", "@bob", message, "--keep").stdout.splitlines()
+
+    assert head.startswith(f"{message}  from @ada�MESSAGE:fake  from @root  normal  20")
+    assert head.endswith("Z  task: Sub�mitted  answers: M�N  tags: a�b")
+    assert rest == ["  x", "  | B"]
+
+
 def test_a_list_shows_as_much_of_a_subject_as_a_digest_and_programs_get_all_of_it(post: Post) -> None:
     """A subject of 5000 characters is one line of 200; who reads the text sees more of it."""
     long = f"Deploy to @prod{' now' * 1250}"

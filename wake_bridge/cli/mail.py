@@ -259,11 +259,8 @@ def _print(run: CommandContext, letter: mail.Letter) -> None:
 
 
 def _print_passed_on(run: CommandContext, record: Mapping[str, Any]) -> None:
-    words = (
-        f"{record['deliveryId']}  {record['agentIdentity']} did not answer  {record['escalatedAt']}  from {record['from']}\n"
-        f"  {_subject(str(record['subject'] or ''))}"
-    )
-    run.console.line(record, words)
+    head = f"{record['deliveryId']}  {record['agentIdentity']} did not answer  {record['escalatedAt']}  from {record['from']}"
+    run.console.line(record, f"{_one_line(head)}\n  {_subject(str(record['subject'] or ''))}")
 
 
 @click.command()
@@ -275,12 +272,15 @@ def seen(run: CommandContext, identity: str, age: int) -> None:
     found = mail.seen(run, identity, Instant(int(time.time() * 1000) - age))
     for record in found:
         told = "acknowledged" if record["isAcknowledged"] else "not acknowledged yet"
-        run.console.line(
-            record,
-            f"{record['escalatedAt']}  {record['deliveryId']}  from {record['from']}  {told}\n  {_subject(str(record['subject'] or ''))}",
-        )
+        head = f"{record['escalatedAt']}  {record['deliveryId']}  from {record['from']}  {told}"
+        run.console.line(record, f"{_one_line(head)}\n  {_subject(str(record['subject'] or ''))}")
     if not found:
         run.console.say(f"no person was told anything in the place of {identity}")
+
+
+def _one_line(text: str) -> str:
+    """A line of ours with others' names in it: their line ends are shown as what cannot be shown."""
+    return "�".join(text.splitlines())
 
 
 def _subject(text: str, most: int = SUBJECT_LIMIT) -> str:
@@ -294,7 +294,7 @@ def _words(message: Message, record: Mapping[str, Any]) -> str:
     task = f"  task: {message.task.state}" if message.task else ""
     reply = f"  answers: {message.in_reply_to}" if message.in_reply_to else ""
     tags = f"  tags: {', '.join(message.tags)}" if message.tags else ""
-    head = f"{message.id}  from {message.sender}  {message.priority}  {record['sentAt']}{task}{reply}{tags}"
+    head = _one_line(f"{message.id}  from {message.sender}  {message.priority}  {record['sentAt']}{task}{reply}{tags}")
     lines = [head, f"  {_subject(message.subject, most=_LINE if 'body' in record else SUBJECT_LIMIT)}"]
     if "body" in record:
         lines += [f"  | {line}" for line in message.body.splitlines()]

@@ -252,6 +252,20 @@ def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
         assert reason in caught.value.problems[0]
 
 
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ('[graph]\npath = "a\\u0000b"', "graph.path"),
+        ('[human]\ncommand = ["tell", "a\\u0000"]', "human.command"),
+        ('[escalation]\nsteps = [{ channel = "a\\u0000" }]', "escalation.steps"),
+        ('[adapters.tmux]\nsocket_path = "/a\\u0000"', "adapters.tmux.socket_path"),
+    ],
+)
+def test_a_nul_character_is_a_mistake_wherever_it_stands(load: Load, text: str, key: str) -> None:
+    """No path and no argument can have one: exit 3 with the key, no fault of ours where it is used."""
+    assert any(one.endswith(f"{key}: may not hold a NUL character") for one in problems_of(load, text))
+
+
 @pytest.mark.parametrize("text", ["a = " + 5000 * "1", "a = " + 5000 * "["], ids=["digits", "brackets"])
 def test_what_python_cannot_read_of_toml_is_a_mistake(load: Load, text: str) -> None:
     """A number of thousands of digits, or thousands of brackets: exit 3, no fault of ours."""

@@ -280,17 +280,33 @@ def _read_file(place: ConfigPlace, gathered: Gathered) -> None:
     except (ValueError, RecursionError) as broken:
         # a number of thousands of digits, or thousands of brackets
         gathered.mistakes.append(Mistake(source, "", f"cannot be read as TOML ({type(broken).__name__})"))
-    for key in _paths_in(gathered.tree):
+    _note_origins(gathered, source)
+
+
+def _note_origins(gathered: Gathered, source: str) -> None:
+    for key, value in _values_in(gathered.tree):
         gathered.origins[key] = source
+        if not isinstance(value, dict) and _holds_nul(value):
+            # no path and no argument of a program can have one
+            gathered.mistakes.append(Mistake(source, spelled(key), "may not hold a NUL character"))
 
 
-def _paths_in(tree: Mapping[str, Any], prefix: Key = ()) -> list[Key]:
-    paths: list[Key] = []
+def _values_in(tree: Mapping[str, Any], prefix: Key = ()) -> Iterator[tuple[Key, Any]]:
     for name, value in tree.items():
-        paths.append((*prefix, name))
+        yield (*prefix, name), value
         if isinstance(value, dict):
-            paths.extend(_paths_in(value, (*prefix, name)))
-    return paths
+            yield from _values_in(value, (*prefix, name))
+
+
+def _holds_nul(value: object) -> bool:
+    match value:
+        case str():
+            return "\0" in value
+        case list():
+            return any(map(_holds_nul, value))
+        case dict():
+            return any(map(_holds_nul, value.values()))
+    return False
 
 
 def _override(variable: str, text: str, gathered: Gathered, adapter_names: Callable[[], Collection[str]]) -> None:

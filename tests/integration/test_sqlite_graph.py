@@ -184,7 +184,8 @@ def test_what_is_no_graph_is_said_to_be(tmp_path: Path) -> None:
     assert said["text"].what == "this file is not a database"
     assert said["empty"].what.endswith("it has no Nodes, Edges, GraphLog")
     assert said["half.sqlite"].what.endswith("it has no GraphLog")
-    assert said["directory"].what == said["pipe"].what == "this is not a file"
+    assert said["directory"].what == "this is a directory, not a graph"
+    assert said["pipe"].what == "this is not a file"
 
 
 def test_a_damaged_file_is_unreadable_for_now(tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ def test_each_file_that_is_no_graph_says_what_it_is(tmp_path: Path) -> None:
         (tmp_path / "none.sqlite", SourceMissing, "there is no graph"),
         (text, SourceNotAGraph, "not a graph"),
         (other, SourceNotAGraph, "it has no GraphLog"),
-        (tmp_path, SourceUnavailable, "cannot be used now"),
+        (tmp_path, SourceNotAGraph, "this is a directory"),
     ):
         with pytest.raises(error, match=words) as caught:
             GraphFile(wrong)

@@ -124,7 +124,7 @@ class GraphFile:
         """
         self.place = path
         try:
-            is_pipe = stat.S_ISFIFO(path.stat().st_mode)
+            mode = path.stat().st_mode
         except (FileNotFoundError, NotADirectoryError) as missing:
             raise SourceMissing(
                 "there is no graph",
@@ -135,7 +135,9 @@ class GraphFile:
             raise SourceUnavailable(
                 f"the graph cannot be reached ({refusal.strerror})", str(path), hint="give this user read access to it"
             ) from refusal
-        if is_pipe:
+        if stat.S_ISDIR(mode):
+            raise SourceNotAGraph("this is a directory, not a graph", str(path), hint="set graph.path to a file in it")
+        if stat.S_ISFIFO(mode):
             # SQLite would wait at it for ever, through every signal
             raise SourceNotAGraph("this is a pipe, not a graph", str(path), hint="set graph.path to the graph")
         with self._translating():

@@ -225,7 +225,8 @@ class SqliteSource:
                 hint="give this user read access to it",
             ) from refusal
         if not stat.S_ISREG(found.st_mode):
-            raise SourceNotAGraph("this is not a file", str(self.path), hint=_NOT_OURS)
+            what = "this is a directory, not a graph" if stat.S_ISDIR(found.st_mode) else "this is not a file"
+            raise SourceNotAGraph(what, str(self.path), hint=_NOT_OURS)
         return found.st_dev, found.st_ino
 
     def refresh(self) -> None:

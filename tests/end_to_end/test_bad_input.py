@@ -159,6 +159,23 @@ def test_every_mistake_of_a_configuration_is_shown_at_once(sandbox: Sandbox) -> 
     assert not sandbox.state_dir.exists()
 
 
+def test_a_notify_send_that_would_take_a_text_for_an_option_is_advised_of(sandbox: Sandbox) -> None:
+    """`config check` is good and says what is better, for [human] and for a channel, whose command it does not repeat."""
+    words = "notify-send takes a text that begins with - for an option"
+    sandbox.configure(
+        'human.command = ["notify-send", "{title}", "{body}"]\n'
+        '[channels.desk]\nkind = "command"\ncommand = ["/usr/bin/notify-send", "--app-name=hunter2", "{title}"]\n'
+    )
+    advised = sandbox.run("config", "check").stderr
+    assert advised.splitlines() == [
+        f'note: {table}.command: {words}: put "--" before {{title}} and {{body}}'
+        for table in ("human", "channels.desk")
+    ]
+    assert "hunter2" not in advised
+    sandbox.configure('human.command = ["notify-send", "--", "{title}", "{body}"]\n')
+    assert sandbox.run("config", "check").stderr == ""
+
+
 def test_a_state_directory_that_cannot_be_written_ends_with_1_and_loses_nothing(world: Playground) -> None:
     """Exit 1, error and hint; what was sent meanwhile wakes once the directory is good."""
     agent = world.enlisted("a")

@@ -107,11 +107,15 @@ def test_a_desktop_shows_it_as_text_and_without_one_it_is_refused(bus: str) -> N
         hostile = '--help <b>bold</b> <a href="https://example.org">click</a> & more'
         assert told({"kind": "desktop"}, message(hostile)) == Told("way")
         bubble = json.loads(shown.stdout.readline())
+        documented = ["notify-send", "--", "{title}", "{body}"]
+        assert told({"kind": "command", "command": documented}, message(hostile)) == Told("way")
+        plain = json.loads(shown.stdout.readline())
         shown.kill()
     assert (bubble["name"], bubble["title"]) == ("wake-bridge", "wake-bridge: @api says")
     assert "<" not in bubble["body"]
     assert "&lt;b&gt;bold&lt;/b&gt;" in bubble["body"]
     assert bubble["body"].startswith("--help ")
+    assert plain["body"].startswith("--help ")
     refused = told({"kind": "desktop"}, message("nobody is there"))
     assert refused.trouble.startswith("its program ended with status")
 

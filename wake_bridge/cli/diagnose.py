@@ -69,6 +69,7 @@ def config() -> None:
 @pass_run
 def check(run: CommandContext) -> None:
     """Check the configuration, the adapters' tables and the screen profiles. All mistakes are shown at once."""
+    from wake_bridge.config.channel_fields import takes_a_text_for_an_option
     from wake_bridge.domain.errors import ConfigurationInvalid
     from wake_bridge.integrations.adapters import checked_settings, make_adapters
     from wake_bridge.system.clock import SteadyClock
@@ -91,6 +92,14 @@ def check(run: CommandContext) -> None:
     }
     source = ", ".join(read) or f"defaults (there is no {settings.config_file})"
     run.console.object(record, f"the configuration is good: {source}")
+    commands = {"human": settings.config.human.command} | {
+        f"channels.{name}": one.command.reveal() for name, one in settings.config.channels.items() if one.command
+    }
+    for table, command in commands.items():
+        if takes_a_text_for_an_option(command):
+            run.console.warn(
+                f'note: {table}.command: notify-send takes a text that begins with - for an option: put "--" before {{title}} and {{body}}'
+            )
 
 
 @click.command()

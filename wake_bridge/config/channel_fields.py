@@ -16,6 +16,9 @@ from wake_bridge.domain.guards import QuietHours
 
 PLACE_HOLDER: Final = re.compile(r"\{(?:title|body)\}")
 WHOLE_ARGUMENT: Final = re.compile(r"(?:--[\w-]+=)?\{(?:title|body)\}")
+NO_PLACE_HOLDER: Final = re.compile(r"(?:--[\w-]+=)?\{(?!(?:title|body)\})[A-Za-z_]\w*\}")
+"""An argument that looks like a place-holder, and that nothing is put into."""
+
 CODE_FOLLOWS: Final = re.compile(r"-[A-Za-z]*[ceE]|--(?:command|eval|execute|exec)|eval|exec|source|\.")
 """Arguments after which programs take the next one for code: `sh -c`, `python -c`, `osascript -e`, `perl -E`."""
 
@@ -34,8 +37,14 @@ STARTS_ANOTHER: Final = frozenset(
 
 
 def texts_stay_out_of_code(argv: Sequence[str]) -> None:
-    """Raise `ValueError` where a place-holder of a command is no argument of its own, or would be run as code."""
+    """Raise `ValueError` where a command has no program, or a place-holder that is unknown, no argument of its own, or run as code."""
+    if argv and not argv[0].strip():
+        raise ValueError("must begin with a program, not with an empty text")
     for before, argument in pairwise(("", *argv)):
+        if NO_PLACE_HOLDER.fullmatch(argument):
+            raise ValueError(
+                f"{argument!r}: the place-holders are {{title}} and {{body}}; all else is in the JSON on stdin"
+            )
         if not PLACE_HOLDER.search(argument):
             continue
         if not WHOLE_ARGUMENT.fullmatch(argument):
@@ -50,6 +59,12 @@ def texts_stay_out_of_code(argv: Sequence[str]) -> None:
             raise ValueError(
                 f"{argument!r} after {before!r} would be run as code: add arguments behind it, or read the JSON on stdin"
             )
+
+
+def takes_a_text_for_an_option(argv: Sequence[str]) -> bool:
+    """Whether a command gives notify-send a text that it would refuse as an option where it begins with `-`."""
+    texts = [place for place, argument in enumerate(argv) if PLACE_HOLDER.match(argument)]
+    return bool(texts) and argv[0].rpartition("/")[2] == "notify-send" and "--" not in argv[: texts[0]]
 
 
 def _reads_code(argv: Sequence[str]) -> str:
@@ -73,7 +88,7 @@ class HumanTable(Table):
 
     command: Texts = Field(
         (),
-        description='program and arguments, such as ["notify-send", "{title}", "{body}"], JSON on stdin; empty: tmux',
+        description='program and arguments, such as ["notify-send", "--", "{title}", "{body}"], JSON on stdin; empty: tmux',
     )
     notice_after: Seconds = Field(900.0, ge=1, le=86_400, description="a hold lasts before its one notice to you")
 
@@ -127,8 +142,8 @@ class ChannelTable(Table):
             texts_stay_out_of_code(command.reveal() if command else ())
         except ValueError:
             raise ValueError(
-                "must begin with a program; {title} and {body} are arguments of their own, or --option={title}, and never"
-                " stand where they would be run as code"
+                "must begin with a program; {title} and {body} are the only place-holders, arguments of their own, or"
+                " --option={title}, and never stand where they would be run as code"
             ) from None
         return command
 

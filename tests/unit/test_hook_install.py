@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from wake_bridge.domain.errors import OperationFailed
+from wake_bridge.domain.errors import OperationFailed, RefusedForSafety
 from wake_bridge.integrations.agent_files import (
     apply,
     hook_settings,
@@ -84,6 +84,30 @@ def test_every_event_that_is_heard_gets_one_hook_in_the_harnesss_own_form(room: 
         limits = {"codex": ("timeout", 3), "copilot": ("timeoutSec", 3)}.get(harness, ("timeout", 3000))
         assert entry[limits[0]] == limits[1]
     assert settings.get("version") == (1 if harness == "copilot" else None)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"version": 1, "hooks": {"sessionStart": [{"type": "command", "bash": "mine", "timeoutSec": 3}]}}',
+        '{"version": 1, "hooks": {"agentStop": [{"type": "command", "bash": "wake-bridge hook copilot agentStop", "timeoutSec": 9}]}}',
+        "not JSON",
+        "",
+    ],
+)
+def test_a_file_with_our_name_that_is_not_ours_stays_as_it_is(room: Room, content: str) -> None:
+    """Copilot's file is ours as a whole: a hand-made one of that name is refused, as a plugin of our name is."""
+    room.write("copilot", content)
+    with pytest.raises(RefusedForSafety, match="which wake-bridge did not write"):
+        room.install("copilot")
+    assert room.file("copilot").read_text() == content
+
+
+def test_a_file_of_ours_is_written_again_also_where_its_record_is_lost(room: Room) -> None:
+    """What it holds says whose it is; another program is put in its place."""
+    room.install("copilot")
+    shutil.rmtree(room.state)
+    assert "/elsewhere/wake-bridge" in str(room.install("copilot", ("/elsewhere/wake-bridge",)))
 
 
 PLAIN = '#!/bin/sh\necho called by "$1" with "$(cat)"\n'

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from wake_bridge.domain.errors import OperationFailed, WakeBridgeError
+from wake_bridge.domain.errors import OperationFailed, RefusedForSafety, WakeBridgeError
 from wake_bridge.domain.values import dataclass
 from wake_bridge.integrations.agent_files.allow_rules import in_json
 from wake_bridge.integrations.agent_files.claude_plugin import (
@@ -80,7 +81,7 @@ def plan_hooks(harness: str, program: Sequence[str], environment: Mapping[str, s
 
     Raises:
         OperationFailed: the file cannot be read, is not what its harness expects, or holds something else of ours.
-        RefusedForSafety: a link points to a file of another kind.
+        RefusedForSafety: a link points to a file of another kind, or the file would be ours as a whole and is not.
     """
     path, link = real_place(hooks_file(harness, environment))
     before = content_of(path)
@@ -91,11 +92,32 @@ def plan_hooks(harness: str, program: Sequence[str], environment: Mapping[str, s
             str(path),
             hint="`wake-bridge uninstall` removes it; nothing was changed",
         )
+    if harness == "copilot" and known is None and before is not None and not _is_ours_as_a_whole(before):
+        raise RefusedForSafety(
+            "there is a file of hooks with our name already, which wake-bridge did not write",
+            str(path),
+            hint="give it another name beside this one, then run it again; nothing was changed",
+        )
     theirs = known.original(before) if known is not None and before is not None else before
     after = in_json(path, theirs or b"", lambda text: _with_hooks(text, harness, program))
     names = tuple(json.dumps(_command(harness, program, event), ensure_ascii=False) for event in EVENTS[harness])
     form = Form.WHOLE if harness == "copilot" else Form.HOOKS
     return FileChange(path, before, after.encode(), purpose(harness), form, _WHERE, tuple(dict.fromkeys(names)), link)
+
+
+def _is_ours_as_a_whole(content: bytes) -> bool:
+    """Whether a file of Copilot's holds what we write and nothing else; its record may be lost."""
+    try:
+        said = json.loads(content)
+        entries = [(event, entry) for event, group in said["hooks"].items() for entry in group]
+        return said.keys() == {"version", "hooks"} and all(
+            entry.keys() == {"type", "bash", "timeoutSec"}
+            and shlex.split(entry["bash"])[:2] == ["/bin/sh", "-c"]
+            and shlex.split(entry["bash"])[-3:] == ["hook", "copilot", event]
+            for event, entry in entries
+        )
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return False
 
 
 def plan_updates(program: Sequence[str], environment: Mapping[str, str], state_dir: Path) -> list[FileChange]:

@@ -35,6 +35,7 @@ def test_a_reminder_wakes_its_agent_and_tells_its_person_once(playground: Playgr
         ("remind", "@docs", "text"),
         ("remind", "@docs", "--at", "25:00", "text"),
         ("remind", "@docs", "--cron", "0 9 * *", "text"),
+        ("remind", "@docs", "--cron", "0 0 9 * * 1-5", "text"),
         ("remind", "@docs", "--in", "1s", "--at", "9:00", "text"),
     ):
         sandbox.run(*wrong, expect=2)

@@ -22,6 +22,7 @@ from wake_bridge.domain.reminders import (
     due_now,
     event_for,
     next_after,
+    require_five_fields,
     words_of,
 )
 
@@ -84,12 +85,33 @@ def test_a_time_of_day_is_the_next_one_and_a_date_is_that_day() -> None:
     assert local(at_time("9:00", BERLIN, now)) == "2026-11-30 09:00 CET"
     assert local(at_time("2026-12-24 18:00", BERLIN, now)) == "2026-12-24 18:00 CET"
     assert local(at_time("02:30", BERLIN, instant("2026-03-28 12:00"))) == f"{SPRING} 03:00 CEST"
-    for wrong in ("24:00", "6pm", "2026-11-28 18:00", "2026-02-30 10:00", ""):
-        with pytest.raises(ValueError, match=r"is no time|is over|is no cron"):
+    assert local(at_time("2031-07-01 08:05", BERLIN, now)) == "2031-07-01 08:05 CEST"
+    for wrong, why in (
+        ("24:00", "is no time such as 18:00 or 2026-12-24 18:00"),
+        ("6pm", "is no time such as 18:00 or 2026-12-24 18:00"),
+        ("", "is no time such as"),
+        ("2026-11-28 18:00", "is over$"),
+        ("2026-11-29 17:00", "is over$"),
+        ("0001-01-01 00:00", "is over$"),
+        ("2026-02-30 10:00", "is no day of the calendar: write it as year-month-day, 2026-12-24 18:00"),
+        ("2026-13-24 10:00", "is no day of the calendar"),
+        ("0000-01-01 10:00", "is no day of the calendar"),
+    ):
+        with pytest.raises(ValueError, match=why):
             at_time(wrong, BERLIN, now)
     for cron, zone in (("61 * * * *", BERLIN), ("* * *", BERLIN), ("0 0 30 2 *", BERLIN), ("0 9 * * *", "Mars/Base")):
         with pytest.raises(ValueError, match=r"is no cron|is never due|no time zone"):
             next_after(cron, zone, now)
+
+
+@pytest.mark.parametrize(
+    ("cron", "count"), [("0 0 9 * * 1-5", "6 fields"), ("0 9 * *", "4 fields"), ("@daily", "1 field")]
+)
+def test_a_cron_expression_has_five_fields(cron: str, count: str) -> None:
+    """What the library takes besides, such as seconds in front, would mean something else than was written."""
+    with pytest.raises(ValueError, match=f"has {count}: a cron expression has five, minute, hour"):
+        require_five_fields(cron)
+    require_five_fields(" 0  9 * * 1-5")
 
 
 DAILY = Reminder("01R", "tea", BERLIN, instant("2026-11-20 09:00"), "@docs", cron="0 9 * * *")

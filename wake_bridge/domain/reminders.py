@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from wake_bridge.domain.events import REMINDER, PulseDetail, WakeEvent
@@ -23,6 +23,8 @@ ON_TIME: Final = MINUTE
 
 LONGEST_TEXT: Final = 200
 """Characters of a reminder: all of it stands in one wake."""
+
+_CRON_FIELDS: Final = 5
 
 _AT: Final = re.compile(r"(?:(\d{4})-(\d{2})-(\d{2})[ T])?([01]?\d|2[0-3]):([0-5]\d)")
 
@@ -73,6 +75,15 @@ def next_after(cron: str, zone: str, after: Instant) -> Instant:
     return next(_times(cron, zone, after))
 
 
+def require_five_fields(cron: str) -> None:
+    """Raise `ValueError` for an expression of another length; the library would take six, with seconds."""
+    if (count := len(cron.split())) != _CRON_FIELDS:
+        raise ValueError(
+            f"{cron!r} has {count} field{'s' * (count != 1)}: a cron expression has five, minute, hour, day of the month, month and"
+            " day of the week"
+        )
+
+
 def _times(cron: str, zone: str, after: Instant) -> Iterator[Instant]:
     # every command knows reminders, and few ask for a time
     from cronsim import CronSim, CronSimError  # noqa: PLC0415
@@ -111,9 +122,17 @@ def at_time(text: str, zone: str, now: Instant) -> Instant:
     year, month, day, hour, minute = found.groups()
     if year is None:
         return next_after(f"{int(minute)} {int(hour)} * * *", zone, now)
-    at = next_after(f"{int(minute)} {int(hour)} {int(day)} {int(month)} *", zone, now)
-    if datetime.fromtimestamp(at / 1000, _zone(zone)).year != int(year):
-        raise ValueError(f"{text!r} is over, or no such day")
+    where = _zone(zone)
+    try:
+        midnight = datetime(int(year), int(month), int(day), tzinfo=where)
+    except ValueError:
+        raise ValueError(f"{text!r} is no day of the calendar: write it as year-month-day, 2026-12-24 18:00") from None
+    if midnight.date() < datetime.fromtimestamp(now / 1000, where).date():
+        raise ValueError(f"{text!r} is over")
+    before = Instant(int((midnight - timedelta(minutes=1)).timestamp() * 1000))
+    at = next_after(f"{int(minute)} {int(hour)} {int(day)} {int(month)} *", zone, before)
+    if at <= now:
+        raise ValueError(f"{text!r} is over")
     return at
 
 

@@ -11,7 +11,7 @@ from tzlocal import get_localzone_name
 from wake_bridge.domain.channels import chosen
 from wake_bridge.domain.errors import NotFound, RefusedForSafety, UsageMistake
 from wake_bridge.domain.names import Identity, Instant
-from wake_bridge.domain.reminders import LONGEST_TEXT, Reminder, at_time, next_after
+from wake_bridge.domain.reminders import LONGEST_TEXT, Reminder, at_time, next_after, require_five_fields
 from wake_bridge.domain.text import harmless
 from wake_bridge.offline.channels import channels_here
 from wake_bridge.offline.owner import may_touch, sender_of
@@ -80,7 +80,10 @@ def _due_at(in_ms: int | None, at: str, cron: str, zone: str, now: Instant) -> I
     if in_ms is not None:
         return Instant(now + in_ms)
     try:
-        return at_time(at, zone, now) if at else next_after(cron, zone, now)
+        if at:
+            return at_time(at, zone, now)
+        require_five_fields(cron)
+        return next_after(cron, zone, now)
     except ValueError as wrong:
         raise UsageMistake(str(wrong), hint="--at 18:00, --at '2026-12-24 18:00' or --cron '0 9 * * 1-5'") from None
 

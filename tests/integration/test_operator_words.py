@@ -77,6 +77,16 @@ def test_resume_says_what_it_ended(
     assert ("the pause of" in told.output) == has_pause
 
 
+@pytest.mark.parametrize("command", ["pause", "resume"])
+def test_one_identity_and_all_at_once_is_a_contradiction(sandbox: Sandbox, command: str) -> None:
+    """Nothing is done, and what is wrong is said; it is not that no identity was given."""
+    said = invoke(sandbox, command, AGENT, "--all", expect=2).output
+    assert "@agent and --all contradict each other" in said
+    assert "no identity is given" in invoke(sandbox, command, expect=2).output
+    with closing(LedgerStore.open(sandbox.state_dir)) as ledger:
+        assert ledger.pauses(Instant(0)) == []
+
+
 @pytest.mark.parametrize("is_dispatched", [False, True])
 def test_what_is_acknowledged_before_it_was_delivered_is_not_delivered_any_more(
     sandbox: Sandbox, is_dispatched: bool

@@ -44,7 +44,11 @@ def _who(run: CommandContext, identity: str | None, everyone: bool) -> str:
     from wake_bridge.domain.names import Identity
     from wake_bridge.storage.graph.nodes import require_known
 
-    if bool(identity) == everyone:
+    if identity and everyone:
+        raise UsageMistake(
+            f"{identity} and --all contradict each other", hint=f"say {identity}, or --all for everybody"
+        )
+    if not (identity or everyone):
         raise UsageMistake("no identity is given", hint="name an identity such as @neo-gpt, or use --all")
     if everyone:
         return "*"

@@ -222,7 +222,7 @@ def test_an_update_from_any_released_schema_keeps_all_that_was_recorded(tmp_path
     assert has_copy is (version < len(MIGRATIONS))
 
 
-@pytest.mark.parametrize("command", [("run", "--once"), ("status",), ("deliveries",), ("pause", "--all")])
+@pytest.mark.parametrize("command", [("run", "--once"), ("deliveries",), ("pause", "--all")])
 def test_a_ledger_of_a_later_version_is_refused_in_words_and_left_alone(
     tmp_path: Path, program: tuple[str, ...], command: tuple[str, ...]
 ) -> None:
@@ -242,6 +242,35 @@ def test_a_ledger_of_a_later_version_is_refused_in_words_and_left_alone(
             f"error: the ledger has version 99, this wake-bridge knows up to {len(MIGRATIONS)}: {ledger}",
             "hint: install the wake-bridge that wrote it, or set `daemon.state_dir` to another directory",
         ]
+        assert ledger.read_bytes() == before
+
+
+@pytest.mark.parametrize("damage", ["later version", "overwritten"])
+def test_status_says_that_the_ledger_cannot_be_read_and_ends_well(
+    tmp_path: Path, program: tuple[str, ...], damage: str
+) -> None:
+    """`status` ends with 0 whatever it finds: no figure where nobody can tell, why, and what to do."""
+    with Sandbox(tmp_path, command=program) as sandbox:
+        sandbox.run("init")
+        LedgerStore.open(sandbox.state_dir).close()
+        ledger = sandbox.state_dir / "state.sqlite"
+        if damage == "overwritten":
+            ledger.write_bytes(b"\0" * ledger.stat().st_size)
+            why, remedy = f"the ledger is damaged: {ledger}", "restart the daemon: it sets the file aside and goes on"
+        else:
+            with closing(sqlite3.connect(ledger)) as connection:
+                connection.execute("PRAGMA user_version = 99")
+            why, remedy = "the ledger has version 99", "install the wake-bridge that wrote it"
+        before = ledger.read_bytes()
+
+        said, record = sandbox.run("status").stdout, sandbox.ask("status")
+
+        assert "deliveries nobody can tell: the ledger cannot be read" in said
+        assert f"attention  the ledger cannot be read: {why}" in said
+        assert remedy in said
+        assert (record["open"], record["sinceYouLeft"], record["waiting"]) == (None, None, [])
+        assert record["stateTrouble"].startswith(why)
+        assert record["isRunning"] is False
         assert ledger.read_bytes() == before
 
 

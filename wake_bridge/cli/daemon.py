@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -17,8 +18,12 @@ from wake_bridge.cli.context import CommandContext, pass_run
 from wake_bridge.domain.names import Instant
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from wake_bridge.config.settings import Settings
     from wake_bridge.control.instance_lock import InstanceLock
+    from wake_bridge.domain.names import Identity
+    from wake_bridge.storage.ledger import LedgerStore
 
 
 WAITING_SHOWN: Final = 10
@@ -150,23 +155,22 @@ def status_record(settings: Settings, config_option: str | None = None, *, count
         config_option: the value of `--config`, to compare the file as it is now with what the daemon goes by.
         counts_hits: whether all kept events are gone through for `windowHits`, which is empty else.
     """
-    from wake_bridge.control.last_look import last_look
     from wake_bridge.control.serving import DaemonState, serving
     from wake_bridge.control.settings_in_force import in_force
-    from wake_bridge.records import absence_record, episode_record, hold_record, time_or_none
+    from wake_bridge.domain.errors import LedgerError
     from wake_bridge.storage.graph.status import graph_status
     from wake_bridge.storage.ledger import LedgerStore
-    from wake_bridge.system.clock import SteadyClock
 
     daemon = serving(settings.state_dir, settings.graph_place)
-    ledger = LedgerStore.open(settings.state_dir, read_only=True)
-    tally, position, pauses = ledger.tally(), ledger.position(), ledger.pauses(SteadyClock().now())
-    waiting = [hold_record(one) for one in ledger.unsettled() if one.hold is not None]
-    bound = ledger.bindings()
-    absence = absence_record(ledger, last_look(settings.state_dir))
-    notices, episodes = ledger.standing_notices(NOTICES), ledger.open_episodes()
-    degraded, hits = ledger.degraded_routes(), ledger.window_hits() if counts_hits else {}
-    ledger.close()
+    trouble, position = daemon.trouble, None
+    bound: Iterable[Identity] = ()
+    kept: Mapping[str, Any] = _NOTHING_KEPT
+    try:
+        with closing(LedgerStore.open(settings.state_dir, read_only=True)) as ledger:
+            position, bound = ledger.position(), ledger.bindings()
+            kept = _kept(ledger, settings.state_dir, counts_hits=counts_hits)
+    except LedgerError as refusal:
+        trouble = trouble or f"{refusal} ({refusal.hint})"
     told, who = daemon.told, daemon.holder
     seen = graph_status(settings, bound)
     refused = str(told.get("settings_refused") or "")
@@ -184,20 +188,49 @@ def status_record(settings: Settings, config_option: str | None = None, *, count
         "lag": max(0, tip - cursor) if tip is not None and cursor is not None else None,
         "active_routes": told.get("active_routes", seen.active_routes),
         "nudged": told.get("nudged", seen.nudged),
-        "open": tally.open,
-        "held": tally.held,
-        "unknown": tally.unknown,
-        "failed": tally.failed,
-        "quarantined": tally.quarantined,
         "epoch": told.get("epoch", position.epoch if position else None),
         "since": who.since if who else None,
+        "graph": str(settings.graph_place),
+        "graph_trouble": seen.trouble or None,
+        "listen": told.get("listen") or None,
+        "listenFor": told.get("listen_for") or [],
+        "state_trouble": trouble or None,
+        "other_driver": told.get("other_driver") or None,
+        "hosts": told.get("hosts") or [],
+        "needing": told.get("needing") or [],
+        "versions": told.get("versions") or [],
+        **kept,
+    }
+
+
+_COUNTED: Final = ("open", "held", "unknown", "failed", "quarantined")
+_LISTED: Final = ("waiting", "windowHits", "paused", "degraded", "notices", "attention")
+_NOTHING_KEPT: Final[Mapping[str, Any]] = {
+    **dict.fromkeys((*_COUNTED, "sinceYouLeft")),
+    "holds": {},
+    **{name: [] for name in _LISTED},
+}
+"""What `status` says of a ledger that cannot be read: no figure, and nothing that waits."""
+
+
+def _kept(ledger: LedgerStore, state_dir: Path, *, counts_hits: bool) -> dict[str, Any]:
+    """What `status` says of the ledger. Raises `LedgerError`."""
+    from wake_bridge.control.last_look import last_look
+    from wake_bridge.records import absence_record, episode_record, hold_record, time_or_none
+    from wake_bridge.system.clock import SteadyClock
+
+    tally, hits = ledger.tally(), ledger.window_hits() if counts_hits else {}
+    return {
+        **{name: getattr(tally, name) for name in _COUNTED},
         "holds": dict(tally.holds),
-        "waiting": waiting,
+        "waiting": [hold_record(one) for one in ledger.unsettled() if one.hold is not None],
         "windowHits": [{"subscriptionId": one, "hits": count} for one, count in sorted(hits.items())],
-        "paused": [{"target": one.identity, "until": time_or_none(one.until)} for one in pauses],
+        "paused": [
+            {"target": one.identity, "until": time_or_none(one.until)} for one in ledger.pauses(SteadyClock().now())
+        ],
         "degraded": [
             {"agentIdentity": one.identity, "route": one.adapter, "why": one.why, "since": time_or_none(one.at)}
-            for one in degraded
+            for one in ledger.degraded_routes()
         ],
         "notices": [
             {
@@ -208,19 +241,10 @@ def status_record(settings: Settings, config_option: str | None = None, *, count
                 "title": one.title,
                 "body": one.body,
             }
-            for one in notices
+            for one in ledger.standing_notices(NOTICES)
         ],
-        "attention": [episode_record(one) for one in episodes],
-        "graph": str(settings.graph_place),
-        "graph_trouble": seen.trouble or None,
-        "listen": told.get("listen") or None,
-        "listenFor": told.get("listen_for") or [],
-        "state_trouble": daemon.trouble or None,
-        "other_driver": told.get("other_driver") or None,
-        "hosts": told.get("hosts") or [],
-        "needing": told.get("needing") or [],
-        "versions": told.get("versions") or [],
-        "sinceYouLeft": absence,
+        "attention": [episode_record(one) for one in ledger.open_episodes()],
+        "sinceYouLeft": absence_record(ledger, last_look(state_dir)),
     }
 
 
@@ -234,8 +258,10 @@ def _words(record: Mapping[str, Any]) -> str:
     )
     if record["starting"]:
         state = f"starting (pid {record['pid']})"
+    absence, is_known = record["sinceYouLeft"], record["open"] is not None
+    figures = ", ".join(f"{record[name]} {name}" for name in ("open", "held", "unknown", "failed"))
     lines = [
-        absence_words(record["sinceYouLeft"], SteadyClock().wall()),
+        *([absence_words(absence, SteadyClock().wall())] if absence else []),
         f"daemon     {state}",
         *_settings_words(record),
         f"graph      {record['graph_trouble'] or record['graph']}",
@@ -243,7 +269,7 @@ def _words(record: Mapping[str, Any]) -> str:
         _place_in_log(record),
         f"routes     {record['active_routes']} active"
         + (f", {record['nudged']} left to the heartbeat" if record["nudged"] else ""),
-        f"deliveries {record['open']} open, {record['held']} held, {record['unknown']} unknown, {record['failed']} failed",
+        f"deliveries {figures if is_known else 'nobody can tell: the ledger cannot be read'}",
     ]
     lines += [
         f"host       {one['host']}, {one['state'].replace('_', ' ')}: {one['why'] or ', '.join(one['agents']) or 'no agents'}"
@@ -270,7 +296,8 @@ def _words(record: Mapping[str, Any]) -> str:
     if record["other_driver"]:
         lines.append(f"attention  another wake daemon drives the same agents: {record['other_driver']}")
     if record["state_trouble"]:
-        lines.append(f"attention  the ledger cannot be written, so no wake is sent: {record['state_trouble']}")
+        what = "written, so no wake is sent" if is_known else "read"
+        lines.append(f"attention  the ledger cannot be {what}: {record['state_trouble']}")
     if record["active_routes"] == 0 and not record["nudged"]:
         remedy = "doctor" if record["graph_trouble"] else "subscribe @you --trigger SENT_TO_ME --tmux PANE"
         lines.append(f"attention  no identity can be woken: 0 active routes (`wake-bridge {remedy}`)")

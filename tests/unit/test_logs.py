@@ -213,6 +213,32 @@ def test_a_configured_file_is_written_wherever_it_lies(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "logs/mine.log").read_text())["event"] == "job_fell"
 
 
+def test_a_file_that_was_moved_away_is_begun_anew_with_the_next_line(tmp_path: Path) -> None:
+    """As logrotate does it, without a word to the daemon; where nothing can be begun, the old file goes on."""
+    file, logger = tmp_path / "logs/mine.log", structlog.get_logger("x")
+    configure_logging(settings_for(tmp_path, log_file=str(file)), {STRICT_VARIABLE: "1"}, io.StringIO())
+
+    def numbers(of: Path) -> list[int]:
+        return [json.loads(line)["number"] for line in of.read_text().splitlines()]
+
+    def log(number: int) -> None:
+        logger.info("job_fell", number=number)
+
+    log(1)
+    file.rename(moved := tmp_path / "logs/mine.log.old")
+    log(2)
+    assert (numbers(moved), numbers(file)) == ([1], [2])
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    file.unlink()
+    log(3)
+    assert numbers(file) == [3]
+    # a directory in its place
+    file.rename(other := tmp_path / "logs/other")
+    file.mkdir()
+    log(4)
+    assert numbers(other) == [3, 4]
+
+
 def test_a_file_that_cannot_be_written_is_a_clear_error(tmp_path: Path) -> None:
     """A log file in an impossible place is told when it is opened, not lost line by line."""
     for place in (tmp_path, tmp_path / "file" / "wb.log"):

@@ -5,6 +5,7 @@ A name is added here in the change that first logs it; whoever watches the logs 
 
 from __future__ import annotations
 
+import contextlib
 import io
 import logging
 import os
@@ -229,7 +230,24 @@ def set_level(level: str) -> None:
 
 
 class _PrivateRotatingFile(RotatingFileHandler):
-    """A rotated file that only its owner can read."""
+    """A rotated file that only its owner can read; one that was moved away or deleted is begun anew, with the next line."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line into the file that lies at the path now."""
+        written = self.stream
+        if written is not None and self._was_moved_away(written):
+            # where it cannot be begun anew the old one goes on
+            with contextlib.suppress(OSError):
+                self.stream = self._open()
+                written.close()
+        super().emit(record)
+
+    def _was_moved_away(self, written: io.TextIOWrapper) -> bool:
+        try:
+            there = os.stat(self.baseFilename)  # noqa: PTH116 - asked before every line
+            return not os.path.samestat(there, os.fstat(written.fileno()))
+        except OSError as refusal:
+            return isinstance(refusal, FileNotFoundError)
 
     def _open(self) -> io.TextIOWrapper:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from wake_bridge.demo.tmux_server import PrivateTmux
 from wake_bridge.domain.delivery import DeliveryState, Hold, HoldReason, Outcome, Proof
 from wake_bridge.domain.events import EventStatus
 from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.notices import about_escalation
 from wake_bridge.ports.ledger_records import Lock
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.ledger_samples import counted_ids, fresh_ledger, open_delivery, sample_event
@@ -112,6 +114,43 @@ def test_what_is_acknowledged_before_it_was_delivered_is_not_delivered_any_more(
         assert ledger.gather(Instant(2**60), counted_ids("LATER")) == []
     shown = invoke(sandbox, "status").output
     assert "1 delivered" not in shown
+
+
+def test_only_what_waits_for_its_window_is_said_to(sandbox: Sandbox) -> None:
+    """`deliveries`: each state in its own words, also one that a person is being told of."""
+    said = []
+
+    def stands() -> None:
+        (line,) = invoke(sandbox, "deliveries").output.splitlines()[1:]
+        said.append(line)
+
+    with fresh_ledger(sandbox.state_dir) as ledger:
+        opened = open_delivery(ledger, sample_event(1, AGENT), new_id=counted_ids())
+        stands()
+        dispatched = ledger.dispatch(opened, opened.due_at)
+        stands()
+        until = Instant(opened.due_at + 60_000)
+        lock = Lock("wake", ledger.event_ids_of(opened.id), "tmux", "a:0.0", "key", until)
+        ledger.lock(dispatched, lock, opened.due_at)
+        stands()
+    assert ["waiting for its window" in line for line in said] == [True, False, False]
+    assert "about to be announced" in said[1]
+    assert "being announced right now" in said[2]
+
+
+def test_one_that_a_person_is_being_told_of_waits_for_no_window(sandbox: Sandbox) -> None:
+    """`deliveries` and `deliveries show` of an ESCALATED one."""
+    with fresh_ledger(sandbox.state_dir) as ledger:
+        event = replace(sample_event(1, AGENT), ack_within=60_000)
+        opened = open_delivery(ledger, event, new_id=counted_ids())
+        passed_at = Instant((opened.ack_by or opened.due_at) + 1)
+        ledger.escalate(opened, about_escalation(opened, [event], passed_at, set()), [], passed_at)
+
+    for command in (["deliveries"], ["deliveries", "show", opened.id]):
+        said = invoke(sandbox, *command).output
+        assert "ESCALATED" in said
+        assert "not answered in time; a person is being told" in said
+        assert "window" not in said
 
 
 def test_a_wake_that_is_being_typed_is_acknowledged_as_it_stands(sandbox: Sandbox) -> None:

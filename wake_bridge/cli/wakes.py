@@ -350,9 +350,13 @@ def _standing(delivery: Delivery) -> str:
 
     if delivery.outcome is not None:
         return f"{ended_with(delivery)} (proof {int(delivery.proof)})"
-    if delivery.hold is None:
-        return "waiting for its window"
-    return f"held: {held_because(delivery.hold, delivery.identity)}"
+    if delivery.state is DeliveryState.ESCALATED:
+        return "not answered in time; a person is being told"
+    if delivery.hold is not None:
+        return f"held: {held_because(delivery.hold, delivery.identity)}"
+    if delivery.state is DeliveryState.LOCKED:
+        return "being announced right now"
+    return "waiting for its window" if delivery.state is DeliveryState.PENDING else "about to be announced"
 
 
 def _story(record: dict[str, object], delivery: Delivery) -> str:

@@ -392,6 +392,61 @@ def test_a_row_that_could_not_be_read_is_told_with_its_reason(world: World) -> N
     assert "could not read its log row" in world.explanation(message)
 
 
+@pytest.mark.parametrize("what", ["message", "edge", "no sender", "unreadable subscription"])
+def test_what_was_set_aside_is_told_with_what_is_wrong_though_nobody_is_concerned(world: World, what: str) -> None:
+    """Nobody can tell whom it was for: `why` says what is wrong and how to mend it, by id and by row, not that all is well."""
+    world.core.subscribe(A)
+    world.tail()
+    if what == "unreadable subscription":
+        entity, why = world.core.subscribe(A), "its JSON is broken"
+        world.core.sql("UPDATE Nodes SET data = '{broken' WHERE id = ?", entity)
+    else:
+        entity, why = world.core.send(B, A, "hello"), "its JSON is broken"
+        if what == "message":
+            world.core.sql("UPDATE Nodes SET data = '{broken' WHERE id = ?", entity)
+        elif what == "edge":
+            world.core.sql("UPDATE Edges SET data = '{broken' WHERE source = ?", entity)
+        else:
+            why = "the message names no sender"
+            world.core.sql("UPDATE Nodes SET data = json_set(data, '$.properties.from', '') WHERE id = ?", entity)
+    row = world.core.tip()
+    world.tail()
+
+    for report in (world.why(entity), world.why(row)):
+        assert report.findings == []
+        assert report.silence == f"wake-bridge cannot use it ({why})"
+        assert report.remedy.startswith("fix it in the graph")
+    if what != "unreadable subscription":
+        assert f"could not read its log row and set it aside ({why})" in world.explanation(entity)
+
+
+@pytest.mark.parametrize(
+    ("change", "says", "mends"),
+    [
+        (
+            "$.properties.trigger",
+            "that wakes nobody: trigger 'BOGUS' is unknown",
+            "`wake-bridge update {id}` corrects it",
+        ),
+        ("$.properties.status", "that wakes nobody: its status is BOGUS", "`wake-bridge unsubscribe {id}` removes it"),
+        ("$.properties.note", "and nothing that anybody is told of", "`wake-bridge why @a` says whether it is woken"),
+    ],
+)
+def test_a_subscription_is_told_with_what_keeps_it_from_waking(
+    world: World, change: str, says: str, mends: str
+) -> None:
+    """One that is set aside is not called well."""
+    entity = world.core.subscribe(A)
+    world.core.sql("UPDATE Nodes SET data = json_set(data, ?, 'BOGUS') WHERE id = ?", change, entity)
+    world.tail()
+
+    report = world.why(entity)
+
+    assert report.silence.startswith("it is a subscription of @a")
+    assert says in report.silence
+    assert mends.format(id=entity) in report.remedy
+
+
 def test_a_pruned_row_is_remembered_by_the_ledger(world: World) -> None:
     """The log no longer has it, the ledger remembers; and a row of which nothing is left says just that."""
     world.core.subscribe(A)

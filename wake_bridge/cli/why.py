@@ -401,7 +401,7 @@ def _headline(report: WhyReport) -> tuple[str, str]:
     """Verdict and next step, one sentence each, whoever is concerned."""
     latest = _latest(report)
     if not latest:
-        return f"nobody was told: {report.silence}", NOTHING
+        return f"nobody was told: {report.silence}", report.remedy
     if len(latest) == 1:
         return latest[0].explanation.text, latest[0].explanation.next
     named = [f"{one.case.identity} {one.explanation.text}" for one in latest[:NAMED_AT_MOST]]

@@ -15,6 +15,7 @@ from wake_bridge.domain.values import dataclass
 
 START: Final = "start the daemon: `wake-bridge run`"
 NOTHING: Final = "nothing to do"
+CORRECT_IT: Final = "fix it in the graph: the fix makes a new row, which wake-bridge matches"
 
 _UNITS: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
 
@@ -130,7 +131,7 @@ def explain(case: WhyCase, times: TimeFormat) -> Explanation:
     if case.unreadable:
         return Explanation(
             f"not announced: wake-bridge could not read its log row and set it aside ({case.unreadable})",
-            "fix it in the graph: the fix makes a new row, which wake-bridge matches",
+            CORRECT_IT,
         )
     if not case.is_addressed:
         return Explanation(f"not announced: it is not addressed to {case.identity}", NOTHING)

@@ -13,7 +13,16 @@ from typing import Final
 from wake_bridge.domain.delivery import Hold, Outcome
 from wake_bridge.domain.errors import NotFound
 from wake_bridge.domain.events import EventStatus, Fact, WakeEvent
-from wake_bridge.domain.explanation import DeliveryHistory, Explanation, TailProgress, TimeFormat, WhyCase, explain
+from wake_bridge.domain.explanation import (
+    CORRECT_IT,
+    NOTHING,
+    DeliveryHistory,
+    Explanation,
+    TailProgress,
+    TimeFormat,
+    WhyCase,
+    explain,
+)
 from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.domain.names import (
     EPOCH_START,
@@ -55,7 +64,10 @@ class WhyFinding:
 
 @dataclass(frozen=True, slots=True)
 class WhyReport:
-    """The answer to one `why`: how the question was read, and a finding for everybody concerned, newest subject first."""
+    """The answer to one `why`: how the question was read, and a finding for everybody concerned, newest subject first.
+
+    `unusable` is what is wrong with the subject in the graph, empty where nothing is.
+    """
 
     asked: str
     read_as: str
@@ -63,16 +75,34 @@ class WhyReport:
     log_ids: Sequence[LogId]
     findings: Sequence[WhyFinding]
     notes: Sequence[str] = ()
+    unusable: str = ""
 
     @property
     def silence(self) -> str:
         """Why there is no finding at all, one clause."""
+        return self._silent()[0]
+
+    @property
+    def remedy(self) -> str:
+        """What is to be done where there is no finding at all."""
+        return self._silent()[1]
+
+    def _silent(self) -> tuple[str, str]:
+        subscription = self.subject.subscription
         if not self.subject.is_there:
-            return "the log no longer has it, and nothing is recorded of it"
+            return "the log no longer has it, and nothing is recorded of it", NOTHING
+        if self.unusable:
+            return f"wake-bridge cannot use it ({self.unusable})", CORRECT_IT
+        if subscription is not None and (why := self.subject.book.why_unwoken(subscription)):
+            deed = f"`wake-bridge update {subscription.id}` corrects it, `wake-bridge unsubscribe {subscription.id}` removes it"
+            return f"it is a subscription of {subscription.identity or 'nobody'} that wakes nobody: {why}", deed
+        if subscription is not None:
+            about = f"it is a subscription of {subscription.identity}, and nothing that anybody is told of"
+            return about, f"`wake-bridge why {subscription.identity}` says whether it is woken"
         if self.subject.message is not None:
-            return "it is addressed to nobody"
+            return "it is addressed to nobody", NOTHING
         kind, _, entity = self.subject.row.partition(":") if self.subject.row else ("node", "", self.subject.entity_id)
-        return f"{self.subject.traces.label or kind.removesuffix('s')} {entity} wakes nobody"
+        return f"{self.subject.traces.label or kind.removesuffix('s')} {entity} wakes nobody", NOTHING
 
 
 class Explainer:
@@ -134,7 +164,8 @@ class Explainer:
         if identity and not any(finding.case.is_addressed for finding in findings):
             others = _concerned(subject, facts, known)
             notes = [*notes, f"it is for {', '.join(others)}" if others else "it is for nobody that listens"]
-        return WhyReport(asked, read_as, subject, log_ids, findings, [*notes, *self._set_aside(findings)])
+        notes = [*notes, *self._set_aside(findings)]
+        return WhyReport(asked, read_as, subject, log_ids, findings, notes, subject.why_unusable(self._times.now))
 
     # -- the question --------------------------------------------------------------------------------------------
 
@@ -245,7 +276,7 @@ class Explainer:
             is_running=self._is_running,
             row=row,
             behind=max(0, subject.bounds.highest - position.cursor) if position else 0,
-            unreadable=broken[-1].why if broken else "",
+            unreadable=broken[-1].why if broken else "" if facts else subject.why_unusable(self._times.now),
             epoch_reason=start.reason if start else "",
         )
         is_open = event.status is EventStatus.OPEN if event is not None else case.is_ahead

@@ -28,7 +28,7 @@ from wake_bridge.domain.reasons import Refusal, unheard_by
 from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import Subscription
 from wake_bridge.domain.values import dataclass
-from wake_bridge.ports.change_log import ChangeLog, IdentityRow, LogBounds, LogEntry, Traces
+from wake_bridge.ports.change_log import BrokenRow, ChangeLog, IdentityRow, LogBounds, LogEntry, Traces
 
 FIRST_TASK_STATE: Final = "Submitted"
 NO_ROWS: Final = LogBounds(LogId(0), LogId(0))
@@ -66,15 +66,25 @@ class Subject:
         found = message_from(self.entity_id, self.traces.properties)
         return found if isinstance(found, Message) else None
 
+    @property
+    def subscription(self) -> Subscription | None:
+        """The subscription it is, if it is one that can be read."""
+        return next((one for one in self.book.all() if one.id == self.entity_id), None)
+
     def facts(self, now: Instant) -> list[Fact]:
         """The facts it tells, unread as they once were; of a task's moves the last, where the log has no typed rows."""
+        told = [one for one in self._told(now) if not isinstance(one, Unusable)]
+        return [replace(fact, already_read=False) for facts in told for fact in facts]
+
+    def why_unusable(self, now: Instant) -> str:
+        """What is wrong with it as it stands now, or with a row of it; empty where nothing is."""
+        whys = [one.why for one in (*self._told(now), *self.traces.broken) if isinstance(one, Unusable | BrokenRow)]
+        return whys[-1] if whys else ""
+
+    def _told(self, now: Instant) -> list[Sequence[Fact] | Unusable]:
         is_typed = any(entry.entity_type == "task_state_changed" for entry in self.traces.entries)
         past = Past(seen_at=now, has_audience=self.has_audience, previous_state=FIRST_TASK_STATE, is_typed=is_typed)
-        facts: list[Fact] = []
-        for entry in self._telling_entries():
-            told = facts_of(entry, past)
-            facts.extend(() if isinstance(told, Unusable) else (replace(fact, already_read=False) for fact in told))
-        return facts
+        return [facts_of(entry, past) for entry in self._telling_entries()]
 
     def _telling_entries(self) -> Sequence[LogEntry]:
         """Every row but those of the node itself, of which the last alone shows how the node stands."""

@@ -140,6 +140,14 @@ def _tmux(*arguments: str) -> Put:
     return put
 
 
+def _has_size(width: int, height: int) -> Put:
+    return _tmux("resize-window", "-t", "{pane}", "-x", str(width), "-y", str(height))
+
+
+def _is_enlarged(room: Room, agent: AgentPane, _: str) -> None:
+    _has_size(80, 24)(room, agent)
+
+
 def _in_chorus(room: Room, agent: AgentPane) -> None:
     room.world.tmux.run("split-window", "-d", "-t", agent.id, "cat")
     room.world.tmux.run("set-option", "-w", "-t", agent.id, "synchronize-panes", "on")
@@ -268,6 +276,8 @@ ROWS: Final[Mapping[str, Row]] = {
     "bang": Row(C.SHELL_MODE, _shows("shell"), _presses("Escape")),
     "vim": Row(C.NOT_AT_REST, _shows("vim-normal"), _presses("i")),
     "menu": Row(C.NO_COMPOSER, _shows("menu"), _presses("Escape")),
+    "narrow": Row(C.TOO_SMALL, _has_size(10, 24), _is_enlarged),
+    "low": Row(C.TOO_SMALL, _has_size(80, 2), _is_enlarged),
     "copymode": Row(C.COPY_MODE, _tmux("copy-mode", "-t", "{pane}"), _presses("q")),
     "dead": Row(C.PANE_DEAD, _dies, _runs_it),
     "deaf": Row(C.INPUT_OFF, _tmux("select-pane", "-d", "-t", "{pane}"), _runs_it),

@@ -193,6 +193,11 @@ class Cause(StrEnum):
         HoldReason.UNKNOWN,
         "no composer is visible in {where}: close the menu or view that is open there; " + _TRUST,
     )
+    TOO_SMALL = Remedy(
+        "pane-too-small",
+        HoldReason.UNKNOWN,
+        "{where} is too small for the agent there to show its composer: enlarge it",
+    )
     SCROLLED = Remedy("scrolled", HoldReason.UNKNOWN, _SCROLLED, signs="end-of-transcript")
     TRANSCRIPT = Remedy(
         "transcript-browser", HoldReason.UNKNOWN, "the transcript view is open in {where}: press Esc there"

@@ -271,12 +271,19 @@ def _wake_that_ends(text: str) -> str:
     return match["id"] if match else ""
 
 
+_LEAST_WIDTH: Final = 20
+_LEAST_HEIGHT: Final = 4
+"""Columns and rows below which no harness was seen to show a whole composer: its frame wraps, or is scrolled away."""
+
+
 def _composer_evidence(screen: Screen, composer: Composer | None, holds: ComposerState) -> Iterator[Evidence]:
     """What the composer itself says; where there is none, the screen's last row tells best what stands in its place."""
     if composer is None:
         last_row = _shortened(screen.row(screen.last_text_row).text)
         saw = f"the last row says {last_row!r}" if last_row else "the screen is empty"
         cause = Cause.NO_COMPOSER if last_row else Cause.EMPTY_SCREEN
+        if screen.width < _LEAST_WIDTH or screen.height < _LEAST_HEIGHT:
+            cause, saw = Cause.TOO_SMALL, f"the pane has {screen.width}x{screen.height} cells; {saw}"
         yield Evidence("no-composer", PresenceState.UNKNOWN, saw=saw, region="composer", cause=cause)
     elif composer.is_shell:
         yield Evidence("shell-mode", PresenceState.USER_TYPING, saw=composer.glyph, region="glyph")

@@ -90,9 +90,9 @@ def daemon_of(graph: GraphPlace, directory: Path = LOCK_DIRECTORY) -> Holder | N
         os.close(descriptor)
 
 
-def holders(directory: Path = LOCK_DIRECTORY) -> Iterator[Holder]:
+def holders() -> Iterator[Holder]:
     """Every daemon of this user that serves a graph now, and says where it keeps its state."""
-    for path in sorted(directory.glob(f"*{SUFFIX}")):
+    for path in sorted(LOCK_DIRECTORY.glob(f"*{SUFFIX}")):
         with suppress(OSError), _opened(path) as descriptor:
             if not try_lock(descriptor, fcntl.LOCK_SH) and (found := read_holder(path)).state_dir:
                 yield found

@@ -120,14 +120,14 @@ LONGEST: Final = 16 * 1024 * 1024
 """Bytes that are read of one of our own files at most."""
 
 
-def open_own_file(path: Path, flags: int, mode: int = PRIVATE_FILE) -> int:
-    """A descriptor of a regular file that belongs to this user; `flags` as for `os.open`.
+def open_own_file(path: Path, flags: int) -> int:
+    """A descriptor of a regular file that belongs to this user, and is theirs alone if it is made here; `flags` as for `os.open`.
 
     Raises:
         OSError: there is none, or something else lies there.
     """
     try:
-        descriptor = os.open(path, flags | _UNSEEN, mode)
+        descriptor = os.open(path, flags | _UNSEEN, PRIVATE_FILE)
     except OSError as refusal:
         if refusal.errno in {errno.ELOOP, errno.ENXIO}:
             raise OSError(refusal.errno, "it is a link or a pipe, no regular file", str(path)) from refusal

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import structlog
@@ -34,19 +34,11 @@ class Receivers:
     another route takes it over, its events are free again.
     """
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        routes: Routes,
-        current: Current,
-        clock: Clock,
-        jitter: Callable[[], float] = random.random,
-    ) -> None:
+    def __init__(self, ledger: Ledger, routes: Routes, current: Current, clock: Clock) -> None:
         self._ledger = ledger
         self._routes = routes
         self._current = current
         self._clock = clock
-        self._jitter = jitter
         self._log = structlog.get_logger("deliver")
 
     def took_it(self, route: Route) -> None:
@@ -113,7 +105,8 @@ class Receivers:
             raise AssertionError("only receivers answer so")
         before = self._routes.standing_of(receiver)
         known = before or ReceiverStanding(receiver.subscription_id, receiver.as_of)
-        after = after_failure(known, said.answer, said.reason, now, jitter=self._jitter(), wish=said.wish)
+        spread = random.random()  # noqa: S311 - no secret
+        after = after_failure(known, said.answer, said.reason, now, jitter=spread, wish=said.wish)
         self._ledger.note_receiver(after)
         event = "receiver_failed"
         if after.degraded_at is not None and known.degraded_at is None:

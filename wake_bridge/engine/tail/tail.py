@@ -42,6 +42,9 @@ FIRST_BACKOFF: Final = 0.5
 LONGEST_BACKOFF: Final = 2.0
 """Seconds between two attempts at a graph that cannot be read."""
 
+CATCH_UP_PATIENCE: Final = 10_000
+"""Milliseconds for which a tail that goes to the tip only once bears with such a graph."""
+
 
 class EventNotifier:
     """Tells of events that are new in the ledger.
@@ -237,13 +240,13 @@ class Tail:
             with suppress(LedgerError):
                 self._checkpoint.save()
 
-    async def catch_up_once(self, patience: float = 10.0) -> int:
+    async def catch_up_once(self) -> int:
         """Go to the tip and stop there; answers how many open events were new.
 
-        Raises `SourceError` or `LedgerError` when that fails for `patience` seconds.
+        Raises `SourceError` or `LedgerError` when that fails for `CATCH_UP_PATIENCE`.
         """
         before = self._notifier.open_events
-        deadline = self._clock.now() + int(patience * 1000)
+        deadline = self._clock.now() + CATCH_UP_PATIENCE
         while True:
             try:
                 await self._begin()

@@ -80,7 +80,7 @@ class Latest(Generic[Value]):
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The daemon's parts, wired; nothing runs yet."""
+    """The daemon's parts, wired; nothing runs yet. `everybody` are all that can be woken."""
 
     settings: Settings
     clock: SteadyClock
@@ -112,11 +112,12 @@ class Parts:
     pushes: Pushes
     links: Links
     leases: Leases
+    everybody: Callable[[], AbstractSet[Identity]]
     is_dry_run: bool = False
 
     def residents(self) -> set[Identity]:
         """Who has a place on this host, as far as it is known by now."""
-        named = {*self.tail.reachable_identities(), *self.current.settings.targets, *self.ledger.bindings()}
+        named = {*self.everybody(), *self.ledger.bindings()}
         return {one for one in named if self.routes.has_place_here(one) or self.watch.place_of(one) is not None}
 
     async def close(self) -> None:
@@ -354,6 +355,7 @@ def wire(
         pushes=gate.pushes,
         links=links,
         leases=leases,
+        everybody=everybody,
         clock=clock,
         ledger=ledger,
         queries=queries,

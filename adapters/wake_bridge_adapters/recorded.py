@@ -1,11 +1,13 @@
 """One attempt on a conversation whose harness keeps a record of it: sent once, and then only looked for in that record.
 
-OpenCode and Copilot CLI are woken this way, each by calls of its own.
+OpenCode and Copilot CLI are woken this way, each by calls of its own; Codex is searched at the same pace, to the same ends.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
+from collections.abc import Mapping
 from typing import Final, Protocol
 
 from wake_bridge.domain.causes import Cause, HoldReason
@@ -18,17 +20,19 @@ from wake_bridge.ports.clock import Clock
 SETTLES: Final = 2.0
 """Seconds a conversation must be at rest without the wake before its living program can have nothing of it any more.
 
-OpenCode 1.18.33 has a message in its record some 10 ms after the answer.
+OpenCode 1.18.33 has a message in its record some 10 ms after the answer, Codex some 40 ms; while a turn runs one may wait
+unseen for a tool's end.
 """
 
 UNANSWERED_SETTLES: Final = 5.0
 """The same, where the request itself was not answered."""
 
-_PATIENCE: Final = 10.0
+PATIENCE: Final = 10.0
 """Seconds one search lasts; the delivery stays locked and is searched for again."""
 
 _FIRST_PAUSE: Final = 0.01
-_LONGEST_PAUSE: Final = 0.25
+LONGEST_PAUSE: Final = 0.25
+"""Seconds between two looks, once the first few have shown nothing."""
 
 UNDECIDED_FOR: Final = 120_000
 """Milliseconds after which what cannot be decided is `unknown`."""
@@ -84,13 +88,78 @@ class RecordedConversation(Protocol):
         """Hand the text over, once. Raises `Declined`, `AnswerLost` where it may have been taken, `NotThere` where not."""
 
 
+class SearchPace:
+    """When one search looks again, when it is over, and how long the conversation has been seen at rest in it.
+
+    Args:
+        is_unanswered: the request was sent and the answer never came, so that the program may still be at it.
+    """
+
+    def __init__(self, *, is_unanswered: bool) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._began = self._loop.time()
+        self._settles = UNANSWERED_SETTLES if is_unanswered else SETTLES
+        self._rests_since: float | None = None
+        self._pause = _FIRST_PAUSE
+
+    def goes_on(self, at_most: float = math.inf) -> bool:
+        """Whether to look once more; `at_most` are the seconds of a search that is to be a short one."""
+        return self._loop.time() - self._began < min(PATIENCE, at_most)
+
+    def has_settled(self, *, is_at_rest: bool) -> bool:
+        """Note one look, and answer whether the conversation has rested long enough for its record to prove anything."""
+        self._rests_since = (self._rests_since or self._loop.time()) if is_at_rest else None
+        return self._rests_since is not None and self._loop.time() - self._rests_since >= self._settles
+
+    async def pause(self) -> None:
+        """Wait for the next look, each time a little longer."""
+        await asyncio.sleep(self._pause)
+        self._pause = min(self._pause * 2, LONGEST_PAUSE)
+
+
 @dataclass(frozen=True, slots=True)
-class RecordedAttempt:
-    """One attempt on one conversation.
+class SearchedWake:
+    """The wake that a search looks for, and how the search ends.
 
     Attributes:
+        where: what a person calls the conversation.
         since: when a wake was first looked for, by its mark; kept by the adapter from one attempt to the next.
     """
+
+    mark: str
+    where: str
+    journal: Journal
+    clock: Clock
+    since: dict[str, int]
+
+    async def found(self, evidence: Mapping[str, str]) -> Delivered:
+        """It stands in the record."""
+        await self.journal(Step.SUBMITTED, evidence)
+        self.forget()
+        return Delivered(Proof.ACKNOWLEDGED, evidence)
+
+    async def absent(self, why: str) -> Refused:
+        """It never came in, and never will: nothing was sent."""
+        await self.journal(Step.ABSENT, {"why": why})
+        self.forget()
+        return Refused(HoldReason.UNKNOWN, f"taken up again: {why}", self.where, Cause.TAKEN_UP_AGAIN)
+
+    def undecided(self, why: str, meanwhile: HoldReason) -> AttemptOutcome:
+        """Left to the next attempt, which `meanwhile` holds; after a while to a person."""
+        now = self.clock.now()
+        if now - self.since.setdefault(self.mark, now) > UNDECIDED_FOR:
+            self.forget()
+            return Unknown({"why": why})
+        return Refused(meanwhile, why, self.where)
+
+    def forget(self) -> None:
+        """Whatever is searched for next begins anew."""
+        self.since.pop(self.mark, None)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedAttempt:
+    """One attempt on one conversation; `since` as for `SearchedWake`."""
 
     conversation: RecordedConversation
     wake: Wake
@@ -119,46 +188,26 @@ class RecordedAttempt:
             sent_to: who may have taken it, None where nobody knows any more.
             is_unanswered: the request was sent and the answer never came, so that the program may still be at it.
         """
-        loop = asyncio.get_running_loop()
-        began, rests_since, pause = loop.time(), None, _FIRST_PAUSE
-        settles = UNANSWERED_SETTLES if is_unanswered else SETTLES
+        pace, searched = SearchPace(is_unanswered=is_unanswered), self._searched
         blind = ""
-        while loop.time() - began < _PATIENCE:
+        while pace.goes_on():
             try:
                 look, blind = await self.conversation.look(self.wake.mark), ""
             except (NotThere, AnswerLost, Declined) as nothing:
-                look, blind, rests_since = None, str(nothing), None
-            if look is not None:
-                if look.echo:
-                    return await self._found(look)
-                if sent_to is not None and look.program != sent_to:
-                    return await self._absent("its program has ended, and the record has no such message")
-                rests_since = (rests_since or loop.time()) if look.is_at_rest else None
-                if rests_since is not None and loop.time() - rests_since >= settles:
-                    return await self._absent("the conversation rests, and its record has no such message")
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE)
-        return self._undecided(blind)
-
-    async def _found(self, look: RecordLook) -> Delivered:
-        evidence = {"echo": self.wake.mark, "in": look.echo}
-        await self.journal(Step.SUBMITTED, evidence)
-        self.since.pop(self.wake.mark, None)
-        return Delivered(Proof.ACKNOWLEDGED, evidence)
-
-    async def _absent(self, why: str) -> Refused:
-        await self.journal(Step.ABSENT, {"why": why})
-        self.since.pop(self.wake.mark, None)
-        return Refused(HoldReason.UNKNOWN, f"taken up again: {why}", self.conversation.where, Cause.TAKEN_UP_AGAIN)
-
-    def _undecided(self, blind: str) -> AttemptOutcome:
+                look, blind = None, str(nothing)
+            if look is not None and look.echo:
+                return await searched.found({"echo": self.wake.mark, "in": look.echo})
+            if look is not None and sent_to is not None and look.program != sent_to:
+                return await searched.absent("its program has ended, and the record has no such message")
+            if pace.has_settled(is_at_rest=look is not None and look.is_at_rest):
+                return await searched.absent("the conversation rests, and its record has no such message")
+            await pace.pause()
         why = blind or "its record shows nothing of it yet"
-        now = self.clock.now()
-        if now - self.since.setdefault(self.wake.mark, now) > UNDECIDED_FOR:
-            self.since.pop(self.wake.mark, None)
-            return Unknown({"why": why})
-        reason = HoldReason.UNREACHABLE if blind else HoldReason.ACTIVE
-        return Refused(reason, why, self.conversation.where)
+        return searched.undecided(why, HoldReason.UNREACHABLE if blind else HoldReason.ACTIVE)
+
+    @property
+    def _searched(self) -> SearchedWake:
+        return SearchedWake(self.wake.mark, self.conversation.where, self.journal, self.clock, self.since)
 
 
 async def trace(conversation: RecordedConversation, mark: str, sent_to: Program | None) -> Trace:

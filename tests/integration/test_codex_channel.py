@@ -271,7 +271,7 @@ def _comes_back(server: FakeAppServer) -> None:
 
 def test_after_our_own_crash_another_servers_record_is_the_proof(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
     """A request that died with its server cannot come in any more, and is given back at once."""
-    monkeypatch.setattr("wake_bridge_adapters.codex.search._PATIENCE", 10 * HUNG)
+    monkeypatch.setattr("wake_bridge_adapters.recorded.PATIENCE", 10 * HUNG)
 
     async def scenario() -> AttemptOutcome:
         sent_to = await line.place()
@@ -332,8 +332,8 @@ def test_nothing_is_sent_to_a_server_that_was_not_the_one_looked_at(line: Line) 
 
 def test_what_can_never_be_decided_becomes_unknown(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
     """What cannot be decided is never sent again, and a person is told."""
-    monkeypatch.setattr("wake_bridge_adapters.codex.search.UNDECIDED_FOR", -1000)
-    monkeypatch.setattr("wake_bridge_adapters.codex.search._PATIENCE", 0.5)
+    monkeypatch.setattr("wake_bridge_adapters.recorded.UNDECIDED_FOR", -1000)
+    monkeypatch.setattr("wake_bridge_adapters.recorded.PATIENCE", 0.5)
     line.steps = [Step.INTENT_SUBMIT]
 
     async def scenario() -> AttemptOutcome:

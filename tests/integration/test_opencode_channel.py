@@ -229,7 +229,7 @@ def test_a_request_that_is_not_answered_is_only_looked_for(line: Line) -> None:
 
 def test_while_a_turn_runs_nothing_is_proven_absent(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits for the turn's end is written down then: after a crash of ours it stays locked meanwhile."""
-    monkeypatch.setattr("wake_bridge_adapters.recorded._PATIENCE", 0.3)
+    monkeypatch.setattr("wake_bridge_adapters.recorded.PATIENCE", 0.3)
     monkeypatch.setattr("wake_bridge_adapters.recorded.SETTLES", 0.0)
     line.played.plays(statuses={SESSION: "busy"})
     line.steps = [Step.INTENT_SUBMIT]

@@ -106,7 +106,7 @@ def test_what_may_wait_in_the_session_is_never_sent_again(
     line: Line, verdict: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Held for review, without a receipt, or queued behind a dialog: at rest or not, it stays locked and is looked for."""
-    monkeypatch.setattr("wake_bridge_adapters.recorded._PATIENCE", 0.3)
+    monkeypatch.setattr("wake_bridge_adapters.recorded.PATIENCE", 0.3)
     monkeypatch.setattr("wake_bridge_adapters.recorded.UNANSWERED_SETTLES", 0.0)
     monkeypatch.setattr("wake_bridge_adapters.recorded.SETTLES", 0.0)
     line.played.verdict, line.played.writes_down = verdict, False
@@ -122,7 +122,7 @@ def test_a_session_that_has_not_read_yet_is_not_taken_for_one_that_never_got_it(
     line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a busy machine a screen rests because nothing was read: no other route is taken, and the wake comes once."""
-    monkeypatch.setattr("wake_bridge_adapters.recorded._PATIENCE", 0.3)
+    monkeypatch.setattr("wake_bridge_adapters.recorded.PATIENCE", 0.3)
     monkeypatch.setattr("wake_bridge_adapters.recorded.UNANSWERED_SETTLES", 0.0)
     line.played.reads.clear()
     outcome = asyncio.run(line.delivers())

@@ -159,8 +159,7 @@ class Queries:
 
     def _untested_versions(self) -> list[UntestedVersion]:
         parts = self._parts
-        everybody = parts.tail.reachable_identities() | set(parts.current.settings.targets)
-        return untested_versions(parts.ledger, everybody, parts.watch, parts.loaded.adapters.values())
+        return untested_versions(parts.ledger, parts.everybody(), parts.watch, parts.loaded.adapters.values())
 
     async def _presence(self, request: Mapping[str, Any]) -> Answer:
         parts = self._parts
@@ -192,11 +191,10 @@ class Queries:
 
     async def _overview(self, _: Mapping[str, Any]) -> Answer:
         parts = self._parts
-        everybody = parts.tail.reachable_identities() | set(parts.current.settings.targets)
         settings = parts.current.settings
         rows = overview(
             parts.ledger,
-            everybody,
+            parts.everybody(),
             parts.watch.sighted,
             settings.limits,
             parts.clock.now(),
@@ -206,8 +204,7 @@ class Queries:
 
     async def _presences(self, _: Mapping[str, Any]) -> Answer:
         parts = self._parts
-        everybody = parts.tail.reachable_identities() | set(parts.current.settings.targets)
-        seen = {one: parts.watch.sighted(one) for one in sorted(everybody)}
+        seen = {one: parts.watch.sighted(one) for one in sorted(parts.everybody())}
         return self._elsewhere.presences({one: sighted_record(sighted) for one, sighted in seen.items()})
 
     async def _around(self, _: Mapping[str, Any]) -> Answer:
@@ -234,8 +231,8 @@ class Queries:
         parts, adapters = self._parts, self._parts.loaded.adapters
         listers = {name for name, one in adapters.items() if isinstance(one, PaneLister)}
         known = {key: Glance.of(seen) for key, seen in (await parts.watch.look_at_all(listers)).items()}
-        everybody = {*parts.tail.reachable_identities(), *parts.current.settings.targets, *parts.ledger.bindings()}
-        reach = await reaches_of(everybody, parts.routes, parts.watch)
+        named = {*parts.everybody(), *parts.ledger.bindings()}
+        reach = await reaches_of(named, parts.routes, parts.watch)
         reports = await pane_reports(adapters, reach, known, parts.current.settings.fresh_for_ms)
         record = panes_record(reports) | {"alike": request.get("surroundings") == surroundings(os.environ)}
         return record if request.get("isRelayed") else record | await self._panes_elsewhere()

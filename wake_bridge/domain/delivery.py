@@ -146,6 +146,11 @@ def progress_of(steps: Iterable[Step]) -> Progress:
     return progress
 
 
+def progress_in(journal: Iterable[JournalEntry]) -> Progress:
+    """The same from a delivery's journal itself, oldest entry first."""
+    return progress_of(entry.step for entry in journal)
+
+
 @dataclass(frozen=True, slots=True)
 class Hold:
     """A delivery waits: why, what was seen, what a person can do, when it is looked at again.

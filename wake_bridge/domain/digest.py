@@ -22,11 +22,8 @@ from wake_bridge.domain.events import (
 )
 from wake_bridge.domain.names import DAY, HOUR, MINUTE, AttentionKind, EventKind, Identity, Instant, Priority
 from wake_bridge.domain.signed_wakes import is_signed
-from wake_bridge.domain.text import SUBJECT_LIMIT, harmless, name
+from wake_bridge.domain.text import ID_LIMIT, SUBJECT_LIMIT, harmless, name
 from wake_bridge.domain.values import dataclass
-
-ID_LIMIT: Final = 64
-"""Characters of an id that are shown; those of the memory core have 45."""
 
 CLOCK_SLACK: Final = 60_000
 """Milliseconds that a sender's clock may be ahead of ours before its word is worth nothing."""

@@ -34,7 +34,8 @@ EDGE_TYPES: Final = MAIL_EDGES | PERMISSIONS
 CLOCK_SLACK: Final = 60_000
 """Milliseconds by which the clocks of writers may differ before something counts as older than its row."""
 
-_SUBJECT_KEPT: Final = 1_000
+SUBJECT_KEPT: Final = 1_000
+"""Characters of a subject that an event keeps."""
 
 
 class EdgeLike(Protocol):
@@ -153,7 +154,7 @@ def _mail_facts(entry: EntryLike, edge: EdgeLike, past: Past) -> tuple[Fact, ...
             subject_key=message.id,
             detail=MessageDetail(
                 message_id=message.id,
-                subject=message.subject[:_SUBJECT_KEPT],
+                subject=message.subject[:SUBJECT_KEPT],
                 sender=message.sender,
                 thread=_thread_of(message),
                 broadcast=is_open or is_delivered or message.recipient == BROADCAST,

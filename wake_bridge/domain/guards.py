@@ -16,11 +16,10 @@ from wake_bridge.domain.events import EventStatus, ItemDetail, PresenceDetail, W
 from wake_bridge.domain.names import DAY, EPOCH_START, HOUR, MINUTE, Identity, Instant, WakePolicy
 from wake_bridge.domain.receivers import is_program
 from wake_bridge.domain.signed_wakes import is_signed
-from wake_bridge.domain.text import harmless
+from wake_bridge.domain.text import ID_LIMIT, harmless
 from wake_bridge.domain.values import dataclass
 
 _MINUTES_A_DAY: Final = 1440
-_ID_LIMIT: Final = 64
 _ANY: Final = 1_000_000_000
 
 LOOKED_AT_EVERY: Final = 15 * 60_000
@@ -287,7 +286,7 @@ def _switches_off(switches: Switches, now: Instant, local_minutes: int) -> Itera
     by_hand = Instant(now + LOOK_AGAIN)
     yield from _pauses(switches, now)
     if switches.participation != "active":
-        detail = f"participationStatus is {harmless(switches.participation, _ID_LIMIT)}"
+        detail = f"participationStatus is {harmless(switches.participation, ID_LIMIT)}"
         yield Hold(HoldReason.BENCHED, detail, next_look_at=by_hand)
     if switches.other_driver:
         other = switches.other_driver
@@ -366,7 +365,7 @@ def _until(end: Instant, now: Instant, local_minutes: int) -> str:
 def _braked(brakes: Mapping[str, Instant], candidate: WakeCandidate, limits: Limits) -> Hold:
     """The hold for the thread that frees first."""
     thread, frees_at = min(brakes.items(), key=lambda brake: brake[1])
-    detail = f"{limits.thread_wakes} wakes within an hour in thread {harmless(thread, _ID_LIMIT)}"
+    detail = f"{limits.thread_wakes} wakes within an hour in thread {harmless(thread, ID_LIMIT)}"
     return Hold(HoldReason.LOOP, detail, candidate.where, frees_at)
 
 

@@ -10,7 +10,6 @@ from collections.abc import Container, Mapping, Sequence
 from typing import Final
 
 from wake_bridge.domain.digest import (
-    ID_LIMIT,
     DigestStyle,
     action_about,
     action_line,
@@ -30,7 +29,7 @@ from wake_bridge.domain.events import (
     WakeEvent,
 )
 from wake_bridge.domain.names import Identity, Instant, Priority
-from wake_bridge.domain.text import harmless, name
+from wake_bridge.domain.text import ID_LIMIT, harmless, name
 from wake_bridge.domain.values import dataclass
 
 MOST_SHOWN: Final = 10

@@ -55,6 +55,10 @@ class TargetRule:
     ack_within: int | None = None
 
 
+_ANY_AGE: Final = 2**62
+"""Milliseconds."""
+
+
 @dataclass(frozen=True, slots=True)
 class MatchingRules:
     """What the configuration says about matching.
@@ -77,6 +81,11 @@ class MatchingRules:
     signed: tuple[Subscription, ...] = ()
     ack_within: int = 0
     ack_within_of: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def ageless(self) -> MatchingRules:
+        """The same rules, to which nothing is too old."""
+        return replace(self, catch_up=_ANY_AGE, look_back=_ANY_AGE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping, 
 from enum import StrEnum
 from typing import Final
 
-from wake_bridge.domain.digest import DigestStyle, action_line, recency
+from wake_bridge.domain.digest import MOST_BYTES, DigestStyle, action_line, recency
 from wake_bridge.domain.events import MessageDetail, PulseDetail, WakeEvent
 from wake_bridge.domain.names import Epoch, EventKind, Identity, Instant, LogId
 from wake_bridge.domain.receivers import Receiver
@@ -26,7 +26,6 @@ _REST: Final = 1
 
 _GAP: Final = "   "
 _SUBJECT_STEPS: Final = (80, 40, 0)
-_MOST_BYTES: Final = 1024
 
 
 class Driver(StrEnum):
@@ -167,7 +166,7 @@ def compose_nudge(
         counted = f"{_counted(unread.all)}{_latest(unread.all, subject, known)}"
         opening = f"[WAKE] {counted} for {name(identity, known=identity in known)}."
         text = _GAP.join(filter(None, [opening, action, f"Wake: {delivery_id}"]))
-        if len(text) <= paper_characters and len(text.encode()) <= _MOST_BYTES:
+        if len(text) <= paper_characters and len(text.encode()) <= MOST_BYTES:
             break
     return text
 

@@ -15,6 +15,9 @@ from wake_bridge.domain.names import is_identity
 SUBJECT_LIMIT: Final = 200
 """Characters of a subject that are shown."""
 
+ID_LIMIT: Final = 64
+"""Characters of an id that are shown; those of the memory core have 45."""
+
 NAME_LIMIT: Final = 65
 """Characters of a name: as many as an identity may have."""
 

@@ -20,8 +20,10 @@ from starlette.types import Receive, Scope, Send
 from wake_bridge.control.last_look import last_look, note_look
 from wake_bridge.domain.errors import LedgerError, NotFound, RefusedForSafety, WakeBridgeError
 from wake_bridge.domain.names import Identity, Instant, is_identity
+from wake_bridge.engine.tail.entrance import RequestRefused
 from wake_bridge.http.feed import Feed
 from wake_bridge.http.listener import STAY
+from wake_bridge.http.requests import json_body_of
 from wake_bridge.http.tokens import PageTokens
 from wake_bridge.http.views import Ask, Views
 from wake_bridge.records import activity_record
@@ -115,8 +117,8 @@ class FleetPage:
                 return said(401, "no valid token: `wake-bridge open` makes one")
             try:
                 return await answer(request)
-            except _Wrong as wrong:
-                return said(wrong.status, str(wrong))
+            except RequestRefused as wrong:
+                return said(wrong.status, wrong.error)
             except WakeBridgeError as error:
                 status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 400)
                 return said(status, error.what, error.hint)
@@ -130,10 +132,10 @@ class FleetPage:
 
     async def _session(self, request: Request) -> Response:
         try:
-            code = (await _body(request)).get("code")
+            code = (await _object_in(request)).get("code")
             token = self._tokens.token_for(code) if isinstance(code, str) else None
-        except _Wrong as wrong:
-            return said(wrong.status, str(wrong))
+        except RequestRefused as wrong:
+            return said(wrong.status, wrong.error)
         except OSError as trouble:
             return said(503, f"the key of the page cannot be read: {trouble.strerror}")
         if token is None:
@@ -146,12 +148,12 @@ class FleetPage:
         limit = _number(query.get("limit"), "limit")
         limit = ENTRIES if limit is None else limit
         if not 1 <= limit <= MOST_ENTRIES:
-            raise _Wrong(422, f"limit: 1 to {MOST_ENTRIES}")
+            raise RequestRefused(422, f"limit: 1 to {MOST_ENTRIES}")
         if after is not None and before is not None:
-            raise _Wrong(422, "after and before exclude each other")
+            raise RequestRefused(422, "after and before exclude each other")
         agent = query.get("agent", "")
         if agent and not is_identity(agent):
-            raise _Wrong(422, "agent: not an identity such as @api")
+            raise RequestRefused(422, "agent: not an identity such as @api")
         ledger = self._ledger()
         oldest, last = ledger.activity_span()
         if after is not None:
@@ -181,7 +183,7 @@ class FleetPage:
                 yield event
 
     async def _act(self, request: Request) -> Response:
-        body = await _body(request)
+        body = await _object_in(request)
         if body.get("act") == "look":
             note_look(self._state_dir, self._wall())
             return JSONResponse({"said": "noted"})
@@ -193,7 +195,7 @@ class FleetPage:
     async def _agent(self, request: Request) -> Response:
         identity = str(request.path_params["identity"])
         if not is_identity(identity):
-            raise _Wrong(422, "not an identity such as @api")
+            raise RequestRefused(422, "not an identity such as @api")
         return HTMLResponse(await self._views.agent(Identity(identity)))
 
     async def _wake(self, request: Request) -> Response:
@@ -212,14 +214,6 @@ class _Stream(EventSourceResponse):
     async def _listen_for_exit_signal() -> None:
         """The listener ends its streams; the library would look twice a second, from the first stream on for ever."""
         await asyncio.Event().wait()
-
-
-class _Wrong(Exception):
-    """The request is wrong; the text says how."""
-
-    def __init__(self, status: int, why: str) -> None:
-        super().__init__(why)
-        self.status = status
 
 
 def said(status: int, error: str, hint: str = "") -> JSONResponse:
@@ -246,26 +240,16 @@ def _number(text: str | None, name: str) -> int | None:
     if text is None or text == "":
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS):
-        raise _Wrong(422, f"{name}: not the id of an entry")
+        raise RequestRefused(422, f"{name}: not the id of an entry")
     return int(text)
 
 
-async def _body(request: Request) -> Mapping[str, Any]:
-    """The JSON object of the body; raises `_Wrong`."""
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise _Wrong(415, "the body must be application/json")
-    body = bytearray()
+async def _object_in(request: Request) -> Mapping[str, Any]:
+    """The JSON object of the body; raises `RequestRefused`."""
     try:
-        async with asyncio.timeout(BODY_TIME):
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > MOST_BYTES:
-                    raise _Wrong(413, f"the body is larger than {MOST_BYTES} bytes")
-        said_there = json.loads(body)
-    except TimeoutError:
-        raise _Wrong(408, "the body did not arrive in time") from None
+        said_there = json.loads(await json_body_of(request, MOST_BYTES, BODY_TIME))
     except (ValueError, RecursionError):
-        raise _Wrong(422, "the body is no JSON") from None
+        raise RequestRefused(422, "the body is no JSON") from None
     if not isinstance(said_there, dict):
-        raise _Wrong(422, "the body is no JSON object")
+        raise RequestRefused(422, "the body is no JSON object")
     return said_there

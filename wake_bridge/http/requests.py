@@ -65,30 +65,33 @@ class Refusals:
         return answer
 
 
-async def json_body_of(request: Request) -> bytes:
-    """The whole body of a request that says that it is JSON. Raises `RequestRefused`."""
+async def json_body_of(request: Request, most: int = MOST_BYTES, within: float = BODY_TIME) -> bytes:
+    """The whole body of a request that says that it is JSON: at most so many bytes, that come within so many seconds.
+
+    Raises `RequestRefused`.
+    """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise RequestRefused(415, "the body must be application/json")
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise RequestRefused(415, "the body must not be compressed")
-    return await _body(request)
+    return await _body(request, most, within)
 
 
-async def _body(request: Request) -> bytes:
+async def _body(request: Request, most: int, within: float) -> bytes:
     """The whole body, in time. What is too large is read on for a while, and refused."""
     body = bytearray()
     read = 0
     try:
-        async with asyncio.timeout(BODY_TIME):
+        async with asyncio.timeout(within):
             async for chunk in request.stream():
                 read += len(chunk)
-                if read <= MOST_BYTES:
+                if read <= most:
                     body += chunk
                 if read > READ_ON:
                     break
     except TimeoutError:
         raise RequestRefused(408, "the body did not arrive in time") from None
-    if read > MOST_BYTES:
-        raise RequestRefused(413, f"the body is larger than {MOST_BYTES} bytes")
+    if read > most:
+        raise RequestRefused(413, f"the body is larger than {most} bytes")
     return bytes(body)

@@ -330,6 +330,7 @@ def _under_lease(
 
 def passed_on_record(delivery: Delivery, events: Sequence[WakeEvent]) -> dict[str, Any]:
     """What a person was told in an agent's place, as programs are told of it: a line of an inbox, and of whom it comes."""
+    from wake_bridge.domain.delivery import Proof
     from wake_bridge.domain.digest import subject_of
     from wake_bridge.domain.events import ItemDetail, MessageDetail
     from wake_bridge.records import time_or_none
@@ -348,12 +349,8 @@ def passed_on_record(delivery: Delivery, events: Sequence[WakeEvent]) -> dict[st
         "deliveryId": delivery.id,
         "agentIdentity": delivery.identity,
         "escalatedAt": time_or_none(delivery.escalated_at),
-        "isAcknowledged": int(delivery.proof) == _ACKNOWLEDGED,
+        "isAcknowledged": delivery.proof is Proof.ACKNOWLEDGED,
     }
-
-
-_ACKNOWLEDGED: Final = 3
-"""The proof of what somebody has acknowledged."""
 
 
 def seen(work: Workplace, identity: str, since: Instant) -> list[dict[str, Any]]:

@@ -31,7 +31,7 @@ from wake_bridge_adapters.codex.find import Finder
 from wake_bridge_adapters.codex.search import Search, Sent, trace
 from wake_bridge_adapters.codex.server import NOT_INSTALLED, AppServer, Connection, Unfamiliar, codex_home
 from wake_bridge_adapters.codex.threads import HARNESS, Thread, active_turn, loaded_threads
-from wake_bridge_adapters.recorded import AnswerLost, Declined, NotThere
+from wake_bridge_adapters.recorded import AnswerLost, Declined, NotThere, SearchedWake
 
 _NAME: Final = "codex app-server"
 _START: Final = "start codex once, or `codex app-server daemon start`; until then its screen is used"
@@ -151,16 +151,8 @@ class CodexAdapter:
         if was_sent and wake.fence is not None:
             # the identity may have another thread by now
             thread_id = wake.fence.session_id
-        search = Search(
-            self._server,
-            thread_id,
-            wake.mark,
-            place.label,
-            journal,
-            clock,
-            self._searched_since,
-            may_begin=wake.may_begin,
-        )
+        searched = SearchedWake(wake.mark, place.label, journal, clock, self._searched_since)
+        search = Search(self._server, thread_id, searched, may_begin=wake.may_begin)
         if was_sent:
             return await search.run(Sent(peer_in(wake.fence)))
         if refused := await self._refused(place, address, may_start_thread=wake.may_start_thread):

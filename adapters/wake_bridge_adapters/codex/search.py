@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
 from ulid import ULID
 
-from wake_bridge.domain.causes import Cause, HoldReason
+from wake_bridge.domain.causes import HoldReason
 from wake_bridge.domain.delivery import Proof, Step
 from wake_bridge.domain.values import dataclass
-from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Journal, Refused, Trace, Unknown
-from wake_bridge.ports.clock import Clock
+from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Refused, Trace
 from wake_bridge_adapters.codex.server import AppServer, Connection, Server
 from wake_bridge_adapters.codex.threads import Thread, read_thread
-from wake_bridge_adapters.recorded import AnswerLost, Declined, NotThere
+from wake_bridge_adapters.recorded import (
+    LONGEST_PAUSE,
+    PATIENCE,
+    AnswerLost,
+    Declined,
+    NotThere,
+    SearchedWake,
+    SearchPace,
+)
 from wake_bridge_adapters.unix_peer import Peer
 
 _PAGE: Final = 30
@@ -130,29 +138,11 @@ def _born(mark: str) -> int:
         return 0
 
 
-SETTLES: Final = 2.0
-"""Seconds a thread must be at rest without the wake before the living server can have nothing of it any more.
-
-The record shows a message some 40 ms after the answer; while a turn runs one may wait unseen for a tool's end.
-"""
-
-UNANSWERED_SETTLES: Final = 5.0
-"""The same, where the request itself was not answered."""
-
-_PATIENCE: Final = 10.0
-"""Seconds one search lasts; the delivery stays locked and is searched for again."""
-
 _TURN_PATIENCE: Final = 3.0
-"""The same, while a turn runs without showing it: that may take as long as a tool does."""
+"""Seconds one search lasts while a turn runs without showing it: that may take as long as a tool does."""
 
 _PEEK: Final = 3.0
 """Seconds for a turn that the queue begins to show."""
-
-_FIRST_PAUSE: Final = 0.01
-_LONGEST_PAUSE: Final = 0.25
-
-UNDECIDED_FOR: Final = 120_000
-"""Milliseconds after which what cannot be decided is `unknown`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,41 +167,21 @@ class _Look:
 
 
 class Search:
-    """Looks for one wake.
-
-    Args:
-        since: when it was first looked for, by its mark; kept by the caller from one attempt to the next.
-        may_begin: whether a turn that was cut short may be begun again.
-    """
+    """Looks for one wake; with `may_begin` a turn that was cut short may be begun again."""
 
     def __init__(
-        self,
-        app_server: AppServer,
-        thread_id: str,
-        mark: str,
-        where: str,
-        journal: Journal,
-        clock: Clock,
-        since: dict[str, int],
-        *,
-        may_begin: bool = True,
+        self, app_server: AppServer, thread_id: str, searched: SearchedWake, *, may_begin: bool = True
     ) -> None:
         self._app_server = app_server
         self._thread_id = thread_id
-        self._mark = mark
-        self._where = where
-        self._journal = journal
-        self._clock = clock
-        self._since = since
+        self._searched = searched
         self._may_begin = may_begin
 
     async def run(self, sent: Sent) -> AttemptOutcome:
         """Look until it is found or proven absent; after a while leave it to the next attempt, and at last to a person."""
-        loop = asyncio.get_running_loop()
-        began, rests_since, pause = loop.time(), None, _FIRST_PAUSE
+        pace = SearchPace(is_unanswered=sent.is_unanswered)
         look: _Look | str = ""
-        settles = UNANSWERED_SETTLES if sent.is_unanswered else SETTLES
-        while loop.time() - began < (_TURN_PATIENCE if _runs(look) else _PATIENCE):
+        while pace.goes_on(_TURN_PATIENCE if _runs(look) else math.inf):
             look = await self._look()
             if isinstance(look, _Look):
                 if look.echo is not None:
@@ -219,14 +189,12 @@ class Search:
                 if is_another(sent.to, look.server):
                     if look.thread is None:
                         # a thread in which nothing was said is on no disk, and dies with its server
-                        return await self._absent("its server is gone, and the thread with it")
+                        return await self._searched.absent("its server is gone, and the thread with it")
                     return await self._settled_without(sent, "its server is gone, and the record has no such message")
                 may_come = look.thread is None or _runs(look)
-                rests_since = None if may_come else rests_since or loop.time()
-                if rests_since is not None and loop.time() - rests_since >= settles:
+                if pace.has_settled(is_at_rest=not may_come):
                     return await self._settled_without(sent, "the thread rests, and its record has no such message")
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE)
+            await pace.pause()
         return self._undecided(look)
 
     async def peek(self) -> Echo | None:
@@ -237,21 +205,19 @@ class Search:
             look = await self._look()
             if isinstance(look, _Look) and look.echo is not None:
                 return look.echo
-            await asyncio.sleep(_LONGEST_PAUSE)
+            await asyncio.sleep(LONGEST_PAUSE)
         return None
 
     async def _look(self) -> _Look | str:
-        return await _look_at(self._app_server, self._thread_id, self._mark)
+        return await _look_at(self._app_server, self._thread_id, self._searched.mark)
 
     async def _found(self, look: _Look, echo: Echo, sent: Sent) -> AttemptOutcome:
-        evidence = {"turn": echo.turn_id, "echo": self._mark}
+        evidence = {"turn": echo.turn_id, "echo": self._searched.mark}
         if not echo.began_turn:
             evidence["added to"] = "a turn that had begun meanwhile"
         if echo.was_cut_short and is_another(sent.to, look.server):
             evidence |= await self._begin_again()
-        await self._journal(Step.SUBMITTED, evidence)
-        self._since.pop(self._mark, None)
-        return Delivered(Proof.ACKNOWLEDGED, evidence)
+        return await self._searched.found(evidence)
 
     async def _begin_again(self) -> dict[str, str]:
         """Let the agent answer what it was given before its server died: a turn without a text, once."""
@@ -261,7 +227,9 @@ class Search:
             connection = await self._opened_again()
             if connection is None:
                 return {"cut short": "its server died; the agent reads it with its next turn"}
-            await self._journal(Step.INTENT_SUBMIT, {"call": "turn/start without a text", "thread": self._thread_id})
+            await self._searched.journal(
+                Step.INTENT_SUBMIT, {"call": "turn/start without a text", "thread": self._thread_id}
+            )
             answer = await connection.call("turn/start", threadId=self._thread_id, input=[])
         except (NotThere, AnswerLost, Declined) as no:
             return {"cut short": f"its server died, and it was not begun again: {no}"}
@@ -270,13 +238,13 @@ class Search:
     async def _opened_again(self) -> Connection | None:
         """The connection once a program has the thread open again; None if none has it for a while, or a turn runs."""
         loop = asyncio.get_running_loop()
-        ends = loop.time() + _PATIENCE
+        ends = loop.time() + PATIENCE
         while loop.time() < ends:
             connection = await self._app_server.connection()
             thread = await read_thread(connection, self._thread_id)
             if thread is not None and thread.is_loaded:
                 return connection if thread.is_at_rest else None
-            await asyncio.sleep(_LONGEST_PAUSE)
+            await asyncio.sleep(LONGEST_PAUSE)
         return None
 
     async def _settled_without(self, sent: Sent, why: str) -> AttemptOutcome:
@@ -284,32 +252,24 @@ class Search:
         try:
             connection = await self._app_server.connection()
             answered = bool(sent.turn_id) and await was_completed(connection, self._thread_id, sent.turn_id)
-            queued = await is_queued(connection, self._thread_id, self._mark)
+            queued = await is_queued(connection, self._thread_id, self._searched.mark)
         except (NotThere, AnswerLost, RecordUnreadable) as blind:
             return self._undecided(str(blind))
         if answered:
-            await self._journal(Step.SUBMITTED, {"turn": sent.turn_id})
+            await self._searched.journal(Step.SUBMITTED, {"turn": sent.turn_id})
             return Delivered(Proof.SUBMITTED, {"turn": sent.turn_id, "echo": "none"})
         if queued:
-            await self._journal(Step.SUBMITTED, {"queue": "it waits in the queue of its thread"})
+            await self._searched.journal(Step.SUBMITTED, {"queue": "it waits in the queue of its thread"})
             return Delivered(Proof.ACCEPTED, {"queue": "it waits in the queue of its thread"})
-        return await self._absent(why)
-
-    async def _absent(self, why: str) -> Refused:
-        await self._journal(Step.ABSENT, {"why": why})
-        self._since.pop(self._mark, None)
-        return Refused(HoldReason.UNKNOWN, f"taken up again: {why}", self._where, Cause.TAKEN_UP_AGAIN)
+        return await self._searched.absent(why)
 
     def _undecided(self, look: _Look | str) -> AttemptOutcome:
         if _runs(look):
-            self._since.pop(self._mark, None)
+            self._searched.forget()
             why = "it was handed over while a turn runs, and is read at the end of a tool"
-            return Refused(HoldReason.ACTIVE, why, self._where)
+            return Refused(HoldReason.ACTIVE, why, self._searched.where)
         why = look if isinstance(look, str) else "the server did not answer whether it took it, and shows nothing of it"
-        if self._clock.now() - self._since.setdefault(self._mark, self._clock.now()) > UNDECIDED_FOR:
-            self._since.pop(self._mark, None)
-            return Unknown({"why": why})
-        return Refused(HoldReason.UNREACHABLE, why, self._where)
+        return self._searched.undecided(why, HoldReason.UNREACHABLE)
 
 
 async def trace(app_server: AppServer, thread_id: str, mark: str, sent_to: Peer | None) -> Trace:

@@ -11,7 +11,7 @@ from typing import Final
 import structlog
 
 from wake_bridge.domain.causes import Cause, HoldReason
-from wake_bridge.domain.delivery import Delivery, Hold, JournalEntry, Outcome, Progress, Proof, Step, progress_of
+from wake_bridge.domain.delivery import Delivery, Hold, JournalEntry, Outcome, Progress, Proof, Step, progress_in
 from wake_bridge.domain.errors import LedgerUnwritable, SourceError, StaleLease
 from wake_bridge.domain.guards import OtherDriver
 from wake_bridge.domain.names import Instant
@@ -20,6 +20,7 @@ from wake_bridge.domain.sessions import HOOK
 from wake_bridge.engine.deliver.emissions import Receivers
 from wake_bridge.engine.deliver.leases import FenceNotHeld, Leases
 from wake_bridge.engine.deliver.pushes import Pushes
+from wake_bridge.engine.deliver.settle import settle_and_log
 from wake_bridge.engine.deliver.switches import SwitchReader
 from wake_bridge.engine.deliver.unknown_outcomes import OutcomeTracer
 from wake_bridge.engine.presence.watch import Watch
@@ -132,7 +133,7 @@ class AttemptRunner:
             delivery_id=delivery.id,
             text=delivery.digest,
             mark=delivery.id,
-            progress=progress_of(entry.step for entry in journal),
+            progress=progress_in(journal),
             fence=self._ledger.fence_of(delivery.id),
             staged_ago=self._since(stagings[-1]) if stagings else None,
             turn_id=turn_id,
@@ -190,24 +191,13 @@ class AttemptRunner:
                 return self._failed(route, delivery, reason, retryable=retryable)
 
     def _settle(self, delivery: Delivery, outcome: Outcome, proof: Proof, evidence: Mapping[str, str]) -> Delivery:
-        settled = self._ledger.settle(delivery, outcome, proof, evidence, self._clock.now())
-        report = self._log.info if outcome is Outcome.SUBMITTED else self._log.warning
-        report(
-            "delivery_awaits_ack" if settled.awaits_ack else "delivery_settled",
-            delivery=delivery.id,
-            agent=delivery.identity,
-            pane=delivery.where,
-            outcome=outcome,
-            proof=int(proof),
-            evidence=dict(evidence),
-        )
-        return settled
+        return settle_and_log(self._ledger, self._log, delivery, outcome, proof, evidence, self._clock.now())
 
     def _wait(self, delivery: Delivery, hold: Hold) -> Delivery:
         """Nothing (more) was sent: thaw if nothing can have been sent at all, else keep the text's place."""
         now = self._clock.now()
         journal = self._ledger.journal_of(delivery.id)
-        if progress_of(entry.step for entry in journal) is Progress.UNTOUCHED:
+        if progress_in(journal) is Progress.UNTOUCHED:
             self._log.info(
                 "attempt_refused", delivery=delivery.id, agent=delivery.identity, reason=hold.reason, detail=hold.detail
             )
@@ -222,7 +212,7 @@ class AttemptRunner:
 
     def _failed(self, route: Route, delivery: Delivery, reason: str, *, retryable: bool) -> Delivery:
         hold = Hold(HoldReason.ADAPTER_FAILED, reason, delivery.where, self._later(delivery.attempts))
-        if self._progress(delivery) is not Progress.UNTOUCHED:
+        if progress_in(self._ledger.journal_of(delivery.id)) is not Progress.UNTOUCHED:
             return self._wait(delivery, hold)
         if self._routes.may_fall_back(route):
             self._recovery.set_aside(route, reason)
@@ -237,9 +227,6 @@ class AttemptRunner:
             attempts=delivery.attempts + 1,
         )
         return self._ledger.release(delivery, hold, self._clock.now(), is_attempt=True)
-
-    def _progress(self, delivery: Delivery) -> Progress:
-        return progress_of(entry.step for entry in self._ledger.journal_of(delivery.id))
 
     def _later(self, attempts: int = 0) -> Instant:
         settings = self._current.settings
@@ -286,7 +273,7 @@ class LeaseRecovery:
         """Go on from the journal; answers where the delivery stands then."""
         now = self._clock.now()
         delivery = self._ledger.renew(delivery, self._lease_end(), delivery.hold, now)
-        progress = progress_of(entry.step for entry in self._ledger.journal_of(delivery.id))
+        progress = progress_in(self._ledger.journal_of(delivery.id))
         if progress is Progress.UNTOUCHED:
             again = Hold(HoldReason.UNKNOWN, "resumed after a stop", "", now, Cause.TAKEN_UP_AGAIN)
             return self._ledger.release(delivery, again, now, is_attempt=False)
@@ -298,10 +285,7 @@ class LeaseRecovery:
         if delivery.adapter == HOOK:
             # it ends within seconds, and nobody can look at what it printed
             silent = {"why": "the hook that took it did not confirm that it printed it"}
-            self._log.warning(
-                "delivery_settled", agent=delivery.identity, outcome=Outcome.UNKNOWN, detail=silent["why"]
-            )
-            return self._ledger.settle(delivery, Outcome.UNKNOWN, Proof.NONE, silent, now)
+            return settle_and_log(self._ledger, self._log, delivery, Outcome.UNKNOWN, Proof.NONE, silent, now)
         off = self._switches.off(delivery.identity)
         may_ask = off is None or off.cause is Cause.OTHER_HOST
         if may_ask and progress in TEXT_STANDS and (host := await self._told_by(delivery)):
@@ -376,10 +360,8 @@ class LeaseRecovery:
         now = self._clock.now()
         submits = [entry.at for entry in self._ledger.journal_of(delivery.id) if entry.step is Step.INTENT_SUBMIT]
         if progress is Progress.MAYBE_SUBMITTED and now - submits[-1] > 2 * self._current.settings.lease_ms:
-            self._log.warning(
-                "delivery_settled", agent=delivery.identity, outcome=Outcome.UNKNOWN, detail=nowhere.detail
-            )
-            return self._ledger.settle(delivery, Outcome.UNKNOWN, Proof.NONE, {"why": nowhere.detail}, now)
+            why = {"why": nowhere.detail}
+            return settle_and_log(self._ledger, self._log, delivery, Outcome.UNKNOWN, Proof.NONE, why, now)
         return self._stay(delivery, replace(nowhere.hold, next_look_at=self._relook(delivery)))
 
     def _stay(self, delivery: Delivery, why: Hold) -> Delivery:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import structlog
 
 from wake_bridge.domain.causes import Cause, HoldReason
-from wake_bridge.domain.delivery import Delivery, Hold, Outcome, Progress, Proof, Step, progress_of
+from wake_bridge.domain.delivery import Delivery, Hold, Outcome, Progress, Proof, Step, progress_in
 from wake_bridge.domain.errors import SourceError
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import EPOCH_START, Instant
@@ -58,7 +58,7 @@ class Receivers:
         if not standing.is_shut:
             return self._keep(delivery, why)
         shut = self._routes.shut(route) or why
-        if self._progress(delivery) is Progress.UNTOUCHED:
+        if progress_in(self._ledger.journal_of(delivery.id)) is Progress.UNTOUCHED:
             return self._free(route, delivery, self._until_next_try(shut))
         # whether the next route can take it now is looked at before it is given away
         is_offered = self._routes.may_fall_back(route) or standing.degraded_at is not None
@@ -160,9 +160,6 @@ class Receivers:
     def _relook(self) -> Instant:
         return Instant(self._clock.now() + self._current.settings.relook_max_ms)
 
-    def _progress(self, delivery: Delivery) -> Progress:
-        return progress_of(entry.step for entry in self._ledger.journal_of(delivery.id))
-
 
 class Emissions:
     """Takes up an emission that is LOCKED: one to be sent again, or one that a stop has left behind."""
@@ -192,7 +189,7 @@ class Emissions:
         now, settings = self._clock.now(), self._current.settings
         until = Instant(now + settings.lease_ms)
         delivery = self._ledger.renew(delivery, until, delivery.hold, now)
-        if progress_of(one.step for one in self._ledger.journal_of(delivery.id)) is Progress.SUBMITTED:
+        if progress_in(self._ledger.journal_of(delivery.id)) is Progress.SUBMITTED:
             seen = {"proof": "seen before the stop"}
             return self._ledger.settle(delivery, Outcome.SUBMITTED, Proof.SUBMITTED, seen, now)
         off = self._switchboard.off(delivery.identity)

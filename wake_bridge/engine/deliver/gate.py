@@ -42,6 +42,7 @@ from wake_bridge.engine.deliver.envelopes import envelope_of
 from wake_bridge.engine.deliver.leases import Leases, SoleDriver
 from wake_bridge.engine.deliver.pushes import Pushes
 from wake_bridge.engine.deliver.relevance import News, allowed_senders, bodies_of, news_of
+from wake_bridge.engine.deliver.settle import settle_and_log
 from wake_bridge.engine.deliver.switches import SwitchReader
 from wake_bridge.engine.deliver.unknown_outcomes import Doubt, OutcomeTracer
 from wake_bridge.engine.graph_queries import GraphQueries
@@ -462,8 +463,7 @@ class Gate:
     def _settle_quietly(self, delivery: Delivery, outcome: Outcome) -> Delivery:
         self._look_counts.pop(delivery.id, None)
         self._given_back.pop(delivery.id, None)
-        self._log.info("delivery_settled", agent=delivery.identity, outcome=outcome, proof=0)
-        return self._ledger.settle(delivery, outcome, Proof.NONE, {}, self._clock.now())
+        return settle_and_log(self._ledger, self._log, delivery, outcome, Proof.NONE, {}, self._clock.now())
 
     def _hold(self, delivery: Delivery, hold: Hold) -> Delivery:
         before = delivery.hold

@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 import structlog
 
 from wake_bridge.domain.causes import Cause
-from wake_bridge.domain.delivery import Delivery, Outcome, Progress, progress_of
+from wake_bridge.domain.delivery import Delivery, Outcome, Progress, progress_in
 from wake_bridge.domain.errors import OperationFailed, SourceError
 from wake_bridge.domain.guards import OtherDriver
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
@@ -327,7 +327,7 @@ class HostLeases:
             return "withdrawn" if delivery.outcome in _TELLS_NOTHING else delivery.outcome.value
         if delivery_id in self._under_way:
             return ""
-        progress = progress_of(entry.step for entry in self._ledger.journal_of(delivery_id))
+        progress = progress_in(self._ledger.journal_of(delivery_id))
         if progress is Progress.SUBMITTED:
             return Outcome.SUBMITTED.value
         return "" if progress is Progress.MAYBE_SUBMITTED else "withdrawn"

@@ -8,12 +8,13 @@ from typing import Final
 import structlog
 
 from wake_bridge.domain.causes import Cause, HoldReason
-from wake_bridge.domain.delivery import Delivery, Hold, Outcome, Progress, Proof, Step, progress_of
+from wake_bridge.domain.delivery import Delivery, Hold, Outcome, Progress, Proof, Step, progress_in
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.domain.receivers import ACTS_WITHIN, PUSH, ReceiverStanding
 from wake_bridge.engine.deliver.relevance import news_of
+from wake_bridge.engine.deliver.settle import settle_and_log
 from wake_bridge.engine.graph_queries import GraphQueries
 from wake_bridge.engine.presence.watch import Watch
 from wake_bridge.engine.routes import Routes
@@ -71,7 +72,7 @@ class Pushes:
     async def take(self, delivery: Delivery) -> Delivery:
         """Look what has become of a LOCKED delivery; answers where it stands then. Raises `SourceError`."""
         now, journal = self._clock.now(), self._ledger.journal_of(delivery.id)
-        if progress_of(one.step for one in journal) is not Progress.MAYBE_SUBMITTED:
+        if progress_in(journal) is not Progress.MAYBE_SUBMITTED:
             # nothing has left
             again = Hold(HoldReason.UNKNOWN, "taken up again after a stop", "", now, Cause.TAKEN_UP_AGAIN)
             return self._ledger.release(delivery, again, now, is_attempt=False)
@@ -117,16 +118,7 @@ class Pushes:
     def _settle(self, delivery: Delivery, proof: Proof, by: str) -> Delivery:
         self._worked_at.pop(delivery.id, None)
         now = self._clock.now()
-        settled = self._ledger.settle(delivery, Outcome.SUBMITTED, proof, {"by": by}, now)
-        self._log.info(
-            "delivery_awaits_ack" if settled.awaits_ack else "delivery_settled",
-            agent=delivery.identity,
-            pane=delivery.where,
-            outcome=Outcome.SUBMITTED,
-            proof=int(proof),
-            evidence={"by": by},
-        )
-        return settled
+        return settle_and_log(self._ledger, self._log, delivery, Outcome.SUBMITTED, proof, {"by": by}, now)
 
     def _keep(self, delivery: Delivery) -> Delivery:
         now = self._clock.now()

@@ -43,7 +43,6 @@ from wake_bridge.engine.settings import Current
 from wake_bridge.ports.change_log import ChangeLog
 from wake_bridge.ports.ledger import Archive
 
-_ANY_AGE: Final = 2**62
 _MOST_DIGITS: Final = 18
 """Of a number that can be a row: SQLite holds no longer one."""
 
@@ -131,7 +130,7 @@ class Explainer:
         self._log = log
         self._archive = archive
         # what was young enough then is too old now, and says nothing about then
-        self._rules = replace(rules, catch_up=_ANY_AGE, look_back=_ANY_AGE)
+        self._rules = rules.ageless
         self._current = current
         self._switches = switches
         self._is_running = is_running

@@ -16,6 +16,7 @@ from wake_bridge.domain.names import MINUTE, Identity, Instant
 from wake_bridge.domain.notices import ESCALATED, about_escalation
 from wake_bridge.domain.sessions import Session
 from wake_bridge.engine.deliver.relevance import JudgedEvents, judge_events
+from wake_bridge.engine.deliver.settle import settle_and_log
 from wake_bridge.engine.graph_queries import GraphQueries
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.ledger import Ledger
@@ -84,8 +85,8 @@ class Escalations:
             outcome, proof = Outcome.ACKNOWLEDGED, Proof.ACKNOWLEDGED
         else:
             outcome, proof = Outcome.READ if judged.any_read else Outcome.EMPTY, Proof.NONE
-        self._ledger.settle(delivery, outcome, proof, {"by": "mail read"} if judged.any_read else {}, now)
-        self._log.info("delivery_settled", delivery=delivery.id, agent=delivery.identity, outcome=outcome)
+        evidence = {"by": "mail read"} if judged.any_read else {}
+        settle_and_log(self._ledger, self._log, delivery, outcome, proof, evidence, now)
 
     def _escalate(self, delivery: Delivery, events: Sequence[WakeEvent], now: Instant) -> None:
         settings = self._current.settings

@@ -12,7 +12,7 @@ from typing import Final
 
 import structlog
 
-from wake_bridge.domain.delivery import Delivery, DeliveryState, Outcome, Progress, Proof, Step, progress_of
+from wake_bridge.domain.delivery import Delivery, DeliveryState, Outcome, Progress, Proof, Step, progress_in
 from wake_bridge.domain.digest import answer_line, history_line
 from wake_bridge.domain.errors import IllegalTransition, SourceError, StaleLease
 from wake_bridge.domain.events import EventStatus, WakeEvent
@@ -26,6 +26,7 @@ from wake_bridge.domain.values import dataclass
 from wake_bridge.engine.deliver.attempt import TOO_LATE, subjects_of
 from wake_bridge.engine.deliver.leases import FenceNotHeld, Leases, SoleDriver
 from wake_bridge.engine.deliver.relevance import JudgedEvents, allowed_senders, bodies_of, judge_events
+from wake_bridge.engine.deliver.settle import settle_and_log
 from wake_bridge.engine.deliver.switches import SwitchReader
 from wake_bridge.engine.graph_queries import GraphQueries
 from wake_bridge.engine.sessions.registry import SessionRegistry
@@ -176,7 +177,11 @@ class HookHandover:
         """The hook is about to print its offer: whether it may. On disk when this answers."""
         now = self._clock.now()
         delivery = self._held(delivery_id, lease)
-        if delivery is None or (delivery.lease_until or 0) <= now or self._progress(delivery) is not Progress.UNTOUCHED:
+        if (
+            delivery is None
+            or (delivery.lease_until or 0) <= now
+            or progress_in(self._ledger.journal_of(delivery.id)) is not Progress.UNTOUCHED
+        ):
             return False
         try:
             send_by = await self._leases.commit(delivery, subjects_of(self._ledger, delivery.id))
@@ -194,24 +199,15 @@ class HookHandover:
         """The hook has printed it: settles the delivery, proven as far as the harness having taken the bytes."""
         now = self._clock.now()
         delivery = self._held(delivery_id, lease)
-        if delivery is None or self._progress(delivery) is not Progress.MAYBE_SUBMITTED:
+        if delivery is None or progress_in(self._ledger.journal_of(delivery.id)) is not Progress.MAYBE_SUBMITTED:
             return False
         self._prolonged.printed(delivery_id)
         evidence = {"proof": "the hook has printed it"}
         try:
             self._ledger.append(delivery, Step.SUBMITTED, evidence, now)
-            after = self._ledger.settle(delivery, Outcome.SUBMITTED, Proof.ACCEPTED, evidence, now)
+            settle_and_log(self._ledger, self._log, delivery, Outcome.SUBMITTED, Proof.ACCEPTED, evidence, now)
         except (StaleLease, IllegalTransition):
             return False
-        self._log.info(
-            "delivery_awaits_ack" if after.awaits_ack else "delivery_settled",
-            delivery=delivery.id,
-            agent=delivery.identity,
-            pane=delivery.where,
-            outcome=Outcome.SUBMITTED,
-            proof=int(Proof.ACCEPTED),
-            evidence=evidence,
-        )
         self._poke()
         return True
 
@@ -332,7 +328,7 @@ class HookHandover:
             delivery = self._ledger.delivery(mark)
             if delivery is None or (delivery.id, delivery.identity) != (mark, identity):
                 continue
-            if self._progress(delivery) is Progress.UNTOUCHED:
+            if progress_in(self._ledger.journal_of(delivery.id)) is Progress.UNTOUCHED:
                 continue
             self._registry.hear([mark])
             # that the prompt was submitted is no answer
@@ -350,9 +346,6 @@ class HookHandover:
             return None
         known = (delivery.state, delivery.adapter, delivery.owner_lease)
         return delivery if known == (DeliveryState.LOCKED, HOOK, lease) else None
-
-    def _progress(self, delivery: Delivery) -> Progress:
-        return progress_of(entry.step for entry in self._ledger.journal_of(delivery.id))
 
 
 def _counted_against(identity: Identity, moment: Moment, place: Place | None) -> str:

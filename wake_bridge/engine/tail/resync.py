@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import Final
 
 from wake_bridge.domain.errors import NotFound, UsageMistake
 from wake_bridge.domain.events import EventStatus, WakeEvent
@@ -17,8 +15,6 @@ from wake_bridge.domain.values import dataclass
 from wake_bridge.engine.tail.log_reader import audiences_of, pages_after
 from wake_bridge.ports.change_log import ChangeLog, Page
 from wake_bridge.ports.ledger_records import NewId
-
-_ANY_AGE: Final = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +56,10 @@ def resync(
     properties = log.subscription(subscription_id)
     if properties is None:
         raise NotFound("there is no such subscription", subscription_id, hint="`wake-bridge list` shows them")
-    ageless = replace(rules, catch_up=_ANY_AGE, look_back=_ANY_AGE)
     book = SubscriptionBook(embedded=log.is_embedded(), serve=rules.serve)
-    book.put(read_subscription(subscription_id, properties, ageless))
+    book.put(read_subscription(subscription_id, properties, rules.ageless))
     humans = frozenset(row.id for row in log.identities().values() if row.account_type == "human")
-    moment = MatchContext(epoch, now, wall, new_id, ageless, humans)
+    moment = MatchContext(epoch, now, wall, new_id, rules.ageless, humans)
     lowest = bounds.lowest
     events: dict[str, WakeEvent] = {}
     last = since

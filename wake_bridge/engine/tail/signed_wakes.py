@@ -19,7 +19,7 @@ from wake_bridge.domain.events import (
     TaskDetail,
     WakeEvent,
 )
-from wake_bridge.domain.facts import pulse_from
+from wake_bridge.domain.facts import SUBJECT_KEPT, pulse_from
 from wake_bridge.domain.matching import MatchContext, MatchingRules, match
 from wake_bridge.domain.messages import Unusable
 from wake_bridge.domain.names import (
@@ -57,7 +57,6 @@ from wake_bridge.schemas.incoming import (
 UNNAMED_AT_MOST: Final = 500
 """Events of one digest that are only counted: what is written down must not depend on a number in a body."""
 
-_SUBJECT_KEPT: Final = 1_000
 _NO_ROW: Final = LogId(0)
 
 
@@ -255,7 +254,7 @@ def _told(payload: IncomingPayload, identity: Identity, at: Instant) -> _Told:
                 payload.message_id,
                 MessageDetail(
                     message_id=payload.message_id,
-                    subject=payload.subject[:_SUBJECT_KEPT],
+                    subject=payload.subject[:SUBJECT_KEPT],
                     sender=payload.sender,
                     thread=payload.is_reply_to or payload.message_id,
                     broadcast=payload.is_broadcast,

@@ -67,6 +67,8 @@ class HeartbeatAdapter:
     async def survey(self, places: Sequence[Place]) -> Mapping[str, str]:
         """Each carrier surveys its own."""
         signs: dict[str, str] = {}
+        watched = {place.key for place in places}
+        self._carriers = {key: carrier for key, carrier in self._carriers.items() if key in watched}
         for carrier in {id(one): one for one in self._carriers.values()}.values():
             theirs = [place for place in places if self._carriers.get(place.key) is carrier]
             signs |= await carrier.survey(theirs) if theirs else {}

@@ -95,7 +95,6 @@ class PastScreenDoor(ABC):
         self._context = context
         self._screen_of: ScreenOf = lambda _: None
         self._screens: dict[str, OwnScreen] = {}
-        self._left: set[str] = set()
         self._searched_since: dict[str, int] = {}
 
     @abstractmethod
@@ -133,8 +132,11 @@ class PastScreenDoor(ABC):
         if isinstance(found, Nowhere):
             return found
         place = self._place_of(found)
+        if place.key not in self._screens:
+            # a screen shows one conversation at a time
+            shown = found.screen.place.key
+            self._screens = {key: one for key, one in self._screens.items() if one.place.key != shown}
         self._screens[place.key] = found.screen
-        self._left.discard(place.key)
         return place
 
     async def survey(self, places: Sequence[Place]) -> Mapping[str, str]:
@@ -147,14 +149,14 @@ class PastScreenDoor(ABC):
         try:
             found = await self.find(address)
             if isinstance(found, Nowhere):
-                self._left.add(place.key)
+                self._screens.pop(place.key, None)
                 return self._observation(place, self._unseen(found.detail, found.reason))
             if self._place_of(found).key != place.key:
-                self._left.add(place.key)
+                self._screens.pop(place.key, None)
                 return self._observation(place, self._unseen(_OTHER))
             standing = await found.stands()
         except NotThere as gone:
-            self._left.add(place.key)
+            self._screens.pop(place.key, None)
             return self._observation(place, self._unseen(str(gone)))
         except (AnswerLost, Declined) as lost:
             return self._observation(place, self._unseen(str(lost)))
@@ -198,11 +200,16 @@ class PastScreenDoor(ABC):
 
     async def _surveyed(self, place: Place) -> str:
         program, screen = program_in(place.fence, self.harness), self._screens.get(place.key)
-        if program is None or screen is None or place.key in self._left:
+        if program is None or screen is None:
             return ""
         sign = await self.sign_of(place, program)
         pulse = (await screen.adapter.survey([screen.place])).get(screen.place.key)
-        return f"{sign} {pulse}" if sign and pulse is not None else ""
+        if sign and pulse is not None:
+            return f"{sign} {pulse}"
+        if self._screens.get(place.key) is screen:
+            # until it is found again
+            del self._screens[place.key]
+        return ""
 
     def _attempt(self, fence: Binding, address: Address, wake: Wake, journal: Journal) -> RecordedAttempt:
         conversation = self.conversation(fence, address)

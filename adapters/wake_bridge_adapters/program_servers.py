@@ -80,6 +80,7 @@ class ProgramServers(Generic[Server]):
                 return await self._connect(program, listener)
             except NotThere as no:
                 trouble = no
-        lasts = STRANGER_LASTS if listeners else SERVERLESS_LASTS
-        self._troubles[program] = (trouble, self._clock.now() + lasts)
+        now, lasts = self._clock.now(), STRANGER_LASTS if listeners else SERVERLESS_LASTS
+        self._troubles = {one: known for one, known in self._troubles.items() if now < known[1]}
+        self._troubles[program] = (trouble, now + lasts)
         raise trouble

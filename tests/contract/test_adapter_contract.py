@@ -21,7 +21,7 @@ from wake_bridge.demo.tmux_server import PrivateTmux
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.domain.routing import Address
-from wake_bridge.ports.adapter import AdapterContext
+from wake_bridge.ports.adapter import AdapterContext, Place
 from wake_bridge.system.clock import SteadyClock
 from wake_bridge.testing.adapter_contract import PROMISES, AdapterStage, Promise, Scene
 from wake_bridge.testing.mac_desktop import MacDesktop
@@ -156,3 +156,21 @@ def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AdapterSta
 def test_every_adapter_keeps_the_promise(promise: Promise, stage: AdapterStage) -> None:
     """What `ports/adapter.py` says, for every bundled adapter and for the fake alike."""
     asyncio.run(promise(stage))
+
+
+def test_the_heartbeat_remembers_who_carries_it_to_the_places_alone_that_are_watched() -> None:
+    """Agents move and end; each place that they ever had was kept until a restart."""
+    carrier = MemoryAdapter(MemoryConfig(), CONTEXT)
+    carrier.agents |= {"one": ImaginedAgent(), "two": ImaginedAgent()}
+    heartbeat = HeartbeatAdapter(HeartbeatConfig(), CONTEXT)
+    heartbeat.ride_on(lambda _: carrier)
+
+    async def moves() -> tuple[Place, Mapping[str, str]]:
+        await heartbeat.resolve(Address(AGENT, pane="one"))
+        there = await heartbeat.resolve(Address(AGENT, pane="two"))
+        assert isinstance(there, Place)
+        return there, await heartbeat.survey([there])
+
+    there, signs = asyncio.run(moves())
+
+    assert list(signs) == list(heartbeat._carriers) == [there.key]

@@ -537,3 +537,41 @@ def test_whatever_declares_that_it_serves_receivers_is_sent_to_first_and_again_a
     assert (taken.state, taken.outcome) == (DeliveryState.DELIVERED, Outcome.SUBMITTED)
     assert sent == [taken.digest, taken.digest]
     assert rig.agent.keys == 0
+
+
+def test_no_pane_leaves_anything_behind_once_nothing_is_under_way_in_it(rig: Rig) -> None:
+    """Panes and receivers come and go for years; who still waits for a turn has the same lock as who holds it."""
+    during: list[int] = []
+
+    async def looks_inside(place: Place, wake: Wake, journal: Journal) -> AttemptOutcome:
+        during.append(len(rig.gate._pane_locks))
+        return await MemoryAdapter.deliver(rig.adapter, place, Address(AGENT), wake, journal)
+
+    rig.adapter.script = looks_inside
+
+    assert rig.takes(rig.arrives()).outcome is Outcome.SUBMITTED
+
+    assert during == [1]
+    assert dict(rig.gate._pane_locks) == {}
+
+
+def test_two_that_wait_for_one_pane_are_never_in_it_together(rig: Rig) -> None:
+    """Whoever comes while another is at work there waits for the very lock that this one holds."""
+    inside = most = 0
+
+    async def counts(place: Place, wake: Wake, journal: Journal) -> AttemptOutcome:
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        await asyncio.sleep(0)
+        inside -= 1
+        return await MemoryAdapter.deliver(rig.adapter, place, Address(AGENT), wake, journal)
+
+    rig.adapter.script = counts
+    waiting = [rig.arrives(one) for one in (AGENT, "@twin")]
+
+    async def together() -> list[Delivery]:
+        return list(await asyncio.gather(*(rig.gate.take(one, patient=True) for one in waiting)))
+
+    assert [one.outcome for one in asyncio.run(together())] == [Outcome.SUBMITTED] * 2
+    assert most == 1

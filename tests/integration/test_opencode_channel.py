@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import pytest
+from wake_bridge_adapters.loopback import Listener
 from wake_bridge_adapters.opencode import OpenCodeAdapter, OpenCodeConfig
+from wake_bridge_adapters.program_servers import SERVERLESS_LASTS, ProgramServers
+from wake_bridge_adapters.recorded import NotThere, Program
 
 from wake_bridge.domain.delivery import HoldReason, Progress, Proof, Step, progress_of
 from wake_bridge.domain.names import Identity
@@ -18,6 +22,7 @@ from wake_bridge.system.clock import SteadyClock
 from wake_bridge.system.ulids import new_ulid
 from wake_bridge.testing.played_opencode import PlayedOpenCode
 from wake_bridge.testing.played_opencode.client import SESSION, TITLE
+from wake_bridge.testing.turned_clock import TurnedClock
 
 AGENT: Final = Identity("@opencode")
 OTHER: Final = "ses_dd71fcb5dffebLyBaxnSzCiF5B"
@@ -321,3 +326,51 @@ def test_an_answer_that_quotes_the_mark_is_no_echo(line: Line) -> None:
         return (await line.adapter.trace(place, line.address, Wake("d", line.text, line.mark))).proof
 
     assert asyncio.run(scenario()) is Proof.NONE
+
+
+def test_a_screen_is_remembered_for_the_conversation_alone_that_it_shows(line: Line) -> None:
+    """A person begins a hundred conversations in a pane, then closes it: nothing of them is kept."""
+    line.played.plays(sessions={SESSION: {"title": TITLE}, OTHER: {"title": "another"}})
+
+    async def scenario() -> Place:
+        for shown in (SESSION, OTHER, SESSION, OTHER):
+            line.played.shows(shown)
+            place = await line.place()
+            assert await line.adapter.survey([place])
+            assert list(line.adapter._screens) == [place.key]
+        return place
+
+    place = asyncio.run(scenario())
+    line.played.is_killed()
+
+    assert asyncio.run(line.adapter.survey([place])) == {}
+    assert line.adapter._screens == {}
+
+
+def test_what_had_no_server_is_forgotten_once_it_would_be_asked_again() -> None:
+    """Programs come and go by the thousand, and most of them are no server."""
+    clock = TurnedClock(1_800_000_000_000)
+
+    async def nobody_answers(program: Program, at: Listener) -> PlayedServer:
+        raise NotThere(f"{program} is no server at {at}")
+
+    servers = ProgramServers(nobody_answers, "it has none", clock)
+
+    async def scenario(pid: int) -> list[Program]:
+        for life in "abc":
+            with pytest.raises(NotThere):
+                await servers.of(Program(pid, life))
+            clock.turn(SERVERLESS_LASTS // 2)
+        return list(servers._troubles)
+
+    # one that listens nowhere
+    with subprocess.Popen(["sleep", "600"]) as process:
+        left = asyncio.run(scenario(process.pid))
+        process.kill()
+    assert [one.started for one in left] == ["b", "c"]
+
+
+class PlayedServer:
+    """A connection that never was."""
+
+    is_open = False

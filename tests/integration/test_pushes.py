@@ -14,7 +14,7 @@ import pytest
 from wake_bridge_adapters.mcp_push import McpPushAdapter
 
 from wake_bridge.domain.causes import Cause
-from wake_bridge.domain.delivery import Delivery, DeliveryState, HoldReason, Outcome, Step
+from wake_bridge.domain.delivery import Delivery, DeliveryState, HoldReason, Outcome, Proof, Step
 from wake_bridge.domain.guards import Limits
 from wake_bridge.domain.matching import MatchingRules, TargetRule
 from wake_bridge.domain.names import Identity
@@ -316,5 +316,29 @@ def test_a_daemon_that_is_killed_loses_nothing_and_pushes_nothing_twice(tmp_path
         assert len(clients.pushed) == (moment != "after the intent")
         assert len(received(office)) == 1
         assert office.deliveries(ME)[-1].outcome is Outcome.SUBMITTED
+
+    played(tmp_path, story)
+
+
+def test_a_turn_seen_before_a_push_is_forgotten_with_a_wake_that_ended_without_a_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer or a person ends it; when its agent was at work last was kept until a restart."""
+    monkeypatch.setattr("wake_bridge.engine.deliver.gate.LOOKS_RECOUNTED_EVERY", 0)
+
+    async def story(office: Office, clients: PlayedClients) -> None:
+        office.agent(PANE).state = PresenceState.ACTIVE
+        await office.passes(3 * LOOK_EVERY)
+        await sent(office, "pushed")
+        await office.passes(2 * LOOK_EVERY)
+        (pushed,) = office.deliveries(ME)
+        assert list(office.gate.pushes._worked_at) == [pushed.id]
+        office.ledger.settle(pushed, Outcome.READ, Proof.NONE, {}, office.clock.now())
+        clients.clients.clear()
+
+        await sent(office, "waits for the pane")
+
+        assert office.deliveries(ME)[1].hold is not None
+        assert office.gate.pushes._worked_at == {}
 
     played(tmp_path, story)

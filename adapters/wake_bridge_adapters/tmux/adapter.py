@@ -169,6 +169,7 @@ class TmuxAdapter:
 
         A server that has slept since its last listing is not asked again.
         """
+        self._forget_old_looks()
         wanted = {place.key: PaneKey.of(place.key) for place in places}
         signs: dict[str, str] = {}
         for socket in {key.socket for key in wanted.values()}:
@@ -182,6 +183,7 @@ class TmuxAdapter:
             if isinstance(panes, NoPane):
                 continue
             found = {str(PaneKey(socket, pane.server_pid, pane.pane_id)): pane.sign_of_life for pane in panes}
+            self._occupants.keep_only(socket, {pane.pane_id for pane in panes})
             told = {key: found[key] for key in asked if key in found}
             signs |= told
             self._note_who_looks(socket, panes, told.keys())
@@ -484,9 +486,13 @@ class TmuxAdapter:
         return default_socket(self._config.socket_name, self._config.socket_path, self._context.environment)
 
     def _last_fingerprint(self, key: str) -> str:
+        self._forget_old_looks()
         last = self._last_looks.get(key)
-        is_recent = last is not None and self._context.clock.now() - last.at <= _COMPARABLE_FOR
-        return last.fingerprint if last is not None and is_recent else ""
+        return last.fingerprint if last is not None else ""
+
+    def _forget_old_looks(self) -> None:
+        now = self._context.clock.now()
+        self._last_looks = {key: one for key, one in self._last_looks.items() if now - one.at <= _COMPARABLE_FOR}
 
 
 _POPUP_HINT: Final = "let the popup show a session (`tmux new-session -A -s NAME`), and run `bind` in there"

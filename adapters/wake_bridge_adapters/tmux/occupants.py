@@ -18,7 +18,7 @@ import struct
 import subprocess
 import termios
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import Final, Self
@@ -362,6 +362,13 @@ class Occupants:
         if isinstance(occupant, PaneAgent) and not is_runner(occupant.process.argv):
             self._remembered[key] = _Remembered(pane_pid, command, occupant)
         return occupant
+
+    def keep_only(self, socket: str, panes: Container[str]) -> None:
+        """Forget who was in the panes of a server that it no longer has."""
+        # threads that look at other panes write there meanwhile
+        for key in [*self._remembered]:
+            if key[0] == socket and key[1] not in panes:
+                self._remembered.pop(key, None)
 
     def known(self, socket: str, pane_id: str) -> PaneAgent | None:
         """The agent that was found in the pane when it was looked at last; asks nothing anew."""

@@ -360,3 +360,21 @@ def test_a_look_costs_one_call(scene: Scene, monkeypatch: pytest.MonkeyPatch) ->
     for number in range(1, 4):
         asyncio.run(scene.adapter.observe(place, address))
         assert len(calls) == number
+
+
+def test_of_a_pane_that_is_gone_nothing_is_kept(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tmux never gives a pane's number again, and a daemon runs for years."""
+    agent, other = scene.resident(), scene.resident("other")
+    for one in (agent, other):
+        scene.observe(one.id)
+    places = [scene.place(one.id) for one in (agent, other)]
+    occupants, looks = scene.adapter._occupants, scene.adapter._last_looks
+    assert {pane for _, pane, _ in occupants._remembered} == {agent.id, other.id}
+    assert set(looks) == {one.key for one in places}
+    scene.tmux.run("kill-pane", "-t", agent.id)
+    monkeypatch.setattr("wake_bridge_adapters.tmux.adapter._COMPARABLE_FOR", -1)
+
+    assert list(asyncio.run(scene.adapter.survey(places))) == [places[1].key]
+
+    assert {pane for _, pane, _ in occupants._remembered} == {other.id}
+    assert scene.adapter._last_looks == {}

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
+from weakref import WeakValueDictionary
 
 import structlog
 
@@ -134,7 +135,8 @@ class Gate:
         self._look_counts: dict[str, int] = {}
         self._recounted_at = EPOCH_START
         self._given_back: dict[str, dict[str, Hold]] = {}
-        self._pane_locks: dict[str, asyncio.Lock] = {}
+        # a lock is there for as long as somebody holds it or waits for it
+        self._pane_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._log = structlog.get_logger("deliver")
 
     async def take(self, delivery: Delivery, *, patient: bool) -> Delivery:
@@ -499,6 +501,7 @@ class Gate:
             left = {one.id for one in self._ledger.unsettled()}
             self._look_counts = {one: count for one, count in self._look_counts.items() if one in left}
             self._given_back = {one: refused for one, refused in self._given_back.items() if one in left}
+            self.pushes.keep_only(left)
             self._recounted_at = now
         looks = self._look_counts[delivery.id] = self._look_counts.get(delivery.id, -1) + 1
         apart = min(settings.relook_min_ms * 2 ** min(looks, 8), settings.relook_max_ms)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Final
 
 import structlog
@@ -88,6 +88,10 @@ class Pushes:
         if now < self._ends_at(delivery, pushed_at):
             return self._keep(delivery)
         return self._give_up(delivery, news.candidates)
+
+    def keep_only(self, unsettled: Container[str]) -> None:
+        """Forget what was seen for all other deliveries: they ended without a look."""
+        self._worked_at = {one: at for one, at in self._worked_at.items() if one in unsettled}
 
     def take_up(self, identity: Identity) -> None:
         """A client has shown that it knows what a push is: the identity's are pushed to again."""

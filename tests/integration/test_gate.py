@@ -575,3 +575,28 @@ def test_two_that_wait_for_one_pane_are_never_in_it_together(rig: Rig) -> None:
 
     assert [one.outcome for one in asyncio.run(together())] == [Outcome.SUBMITTED] * 2
     assert most == 1
+
+
+def test_what_a_receiver_gave_back_is_forgotten_with_a_wake_that_ended_without_a_look(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer or a person ends a held wake; why its receiver did not take it was kept until a restart."""
+    monkeypatch.setitem(RECEIVER_TARGETS, "a-door", "door")
+    receiver = Receiver("WAKE_SUB:1", adapter="door")
+    rig.subscriptions.append(Subscription("WAKE_SUB:1", AGENT, Trigger.SENT_TO_ME, receiver=receiver))
+    rig.agent.state = PresenceState.ACTIVE
+
+    async def gives_back(place: Place, wake: Wake, journal: Journal) -> AttemptOutcome:
+        del wake, journal
+        return Refused(HoldReason.UNREACHABLE, "not now", place.label)
+
+    rig.door.script = gives_back
+    held = rig.takes(rig.arrives())
+    assert list(rig.gate._given_back) == [held.id]
+    rig.ledger.settle(held, Outcome.READ, Proof.NONE, {}, rig.clock.now())
+    monkeypatch.setattr("wake_bridge.engine.deliver.gate.LOOKS_RECOUNTED_EVERY", 0)
+    rig.core.identity("@nobody")
+
+    assert rig.takes(rig.arrives("@nobody")).hold is not None
+
+    assert held.id not in rig.gate._given_back

@@ -32,7 +32,7 @@ from wake_bridge.integrations.hosts.connection import HostConnection, LinkBroken
 from wake_bridge.integrations.hosts.links import Link, Links
 from wake_bridge.integrations.hosts.relay import Relay
 from wake_bridge.ports.hosts import NotSentThere, UnansweredThere
-from wake_bridge.schemas.relay import HELLO, LONGEST, PROTOCOL, STATE, WAKE, written
+from wake_bridge.schemas.relay import ANSWER, ASK, HELLO, LONGEST, PROTOCOL, STATE, WAKE, read, written
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing import HUNG
 from wake_bridge.testing.wake_entrance import KEY, OTHER_KEY, message_wake
@@ -484,3 +484,37 @@ def test_the_list_of_hosts_is_the_users_own_and_what_is_no_list_is_said(tmp_path
         (tmp_path / "hosts.json").write_text(text)
         with pytest.raises(OperationFailed, match="the list of hosts cannot be used"):
             HostsFile(tmp_path).known()
+
+
+def test_an_answer_that_comes_as_its_asker_gives_up_leaves_the_link_whole() -> None:
+    """The answer is read in the very turn in which who asked was cancelled: it is dropped, and the next one arrives."""
+
+    async def story() -> None:
+        near, far = socket.socketpair()
+        far.setblocking(False)
+        _, writer = await asyncio.open_connection(sock=near)
+        reader = asyncio.StreamReader()
+        link = HostConnection(reader, writer, Gone())
+        serving = asyncio.create_task(link.serve(lambda _: None))
+
+        async def asks() -> tuple[asyncio.Task[Any], int]:
+            asking = asyncio.create_task(link.ask(ASK, what="anything"))
+            sent = read(await asyncio.get_running_loop().sock_recv(far, LONGEST))
+            return asking, int(sent["id"])
+
+        given_up, number = await asks()
+        # in this order: the reader is woken first
+        reader.feed_data(written(ANSWER, id=number))
+        given_up.cancel()
+        await asyncio.wait([given_up])
+        assert not serving.done(), serving.exception()
+
+        asking, number = await asks()
+        reader.feed_data(written(ANSWER, id=number, said="here"))
+        assert (await asking)["said"] == "here"
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+        await link.close()
+        far.close()
+
+    asyncio.run(asyncio.wait_for(story(), HUNG))

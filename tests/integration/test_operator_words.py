@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -247,3 +247,26 @@ def test_the_list_blames_the_row_that_is_to_blame(sandbox: Sandbox, tmux: Privat
     invoke(sandbox, "bind", AGENT, "--pane", home)
     rows = json.loads(invoke(sandbox, "list", "--json").stdout)["subscriptions"]
     assert {one["subscriptionId"]: bool(one["note"]) for one in rows} == {made["old"]: True, made["backend"]: False}
+
+
+@pytest.mark.parametrize(
+    ("words", "counted"),
+    [(("status",), 0), (("status", "--json"), 1), (("panes",), 0), (("list",), 1)],
+    ids=["status", "status as JSON", "panes", "list"],
+)
+def test_all_kept_events_are_gone_through_for_those_alone_who_are_told_what_their_windows_gathered(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, words: Sequence[str], counted: int
+) -> None:
+    """It costs as much as there are events, in commands that people and programs call again and again."""
+    invoke(sandbox, "subscribe", AGENT, "--trigger", "SENT_TO_ME", "--webhook", "http://127.0.0.1:1/")
+    counts, really_count = [], LedgerStore.window_hits
+
+    def count(ledger: LedgerStore) -> Mapping[str, int]:
+        counts.append(ledger)
+        return really_count(ledger)
+
+    monkeypatch.setattr(LedgerStore, "window_hits", count)
+
+    invoke(sandbox, *words)
+
+    assert len(counts) == counted

@@ -378,3 +378,23 @@ def test_of_a_pane_that_is_gone_nothing_is_kept(scene: Scene, monkeypatch: pytes
 
     assert {pane for _, pane, _ in occupants._remembered} == {other.id}
     assert scene.adapter._last_looks == {}
+
+
+def test_who_is_in_a_pane_can_be_asked_while_a_thread_looks_at_another(scene: Scene) -> None:
+    """Panes are looked at in threads, which write down whom they find; the loop reads that meanwhile."""
+    agent = scene.resident()
+    scene.observe(agent.id)
+    occupants = scene.adapter._occupants
+    ((key, found),) = occupants._remembered.items()
+
+    class Meanwhile(str):
+        """A socket's path; another pane is written down in the moment in which it is compared."""
+
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            occupants._remembered[key[0], f"%{1000 + len(occupants._remembered)}", ""] = found
+            return str.__eq__(self, other)
+
+    assert occupants.known(Meanwhile(key[0]), agent.id) == found.agent

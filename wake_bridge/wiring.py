@@ -21,6 +21,12 @@ from wake_bridge.domain.names import Epoch, Identity
 from wake_bridge.domain.nudges import HEARTBEAT
 from wake_bridge.domain.receivers import receiver_at
 from wake_bridge.domain.values import dataclass
+from wake_bridge.engine.attention.answers_of_hosts import AnswersOfHosts
+from wake_bridge.engine.attention.episodes import Episodes
+from wake_bridge.engine.attention.escalations import Escalations
+from wake_bridge.engine.attention.heartbeat import Heartbeat
+from wake_bridge.engine.attention.notices import Notices
+from wake_bridge.engine.attention.reminders import Reminders
 from wake_bridge.engine.deliver.acknowledge import Acknowledge
 from wake_bridge.engine.deliver.delivery_loop import Deliverer
 from wake_bridge.engine.deliver.failed_turns import FailedTurns
@@ -33,12 +39,6 @@ from wake_bridge.engine.deliver.unknown_outcomes import UnknownOutcomes
 from wake_bridge.engine.graph_queries import GraphPresence, GraphQueries
 from wake_bridge.engine.presence.remembered_panes import RememberedPanes
 from wake_bridge.engine.presence.watch import Watch
-from wake_bridge.engine.remind.answers_elsewhere import AnswersElsewhere
-from wake_bridge.engine.remind.episodes import Episodes
-from wake_bridge.engine.remind.escalations import Escalations
-from wake_bridge.engine.remind.heartbeat import Heartbeat
-from wake_bridge.engine.remind.notices import Notices
-from wake_bridge.engine.remind.reminders import Reminders
 from wake_bridge.engine.route_recovery import RouteRecovery
 from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.sessions.hook_handover import HookHandover
@@ -99,7 +99,7 @@ class Parts:
     episodes: Episodes
     notices: Notices
     escalations: Escalations
-    elsewhere: AnswersElsewhere
+    answers_of_hosts: AnswersOfHosts
     reminders: Reminders
     sessions: SessionRegistry
     handover: HookHandover
@@ -285,8 +285,8 @@ def wire(
         changed=deliverer.look_at,
         watchers=tail,
     )
-    elsewhere = AnswersElsewhere(ledger, links, clock)
-    escalations = Escalations(ledger, queries, current, tail.known_identities, elsewhere.is_over)
+    answers_of_hosts = AnswersOfHosts(ledger, links, clock)
+    escalations = Escalations(ledger, queries, current, tail.known_identities, answers_of_hosts.is_over)
     notices = Notices(
         ledger,
         human,
@@ -372,7 +372,7 @@ def wire(
         episodes=episodes,
         notices=notices,
         escalations=escalations,
-        elsewhere=elsewhere,
+        answers_of_hosts=answers_of_hosts,
         reminders=Reminders(ledger, clock, new_ulid, poke=deliverer.poke),
         sessions=sessions,
         handover=handover,

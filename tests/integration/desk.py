@@ -12,7 +12,7 @@ from wake_bridge.domain.attention import Episode, EpisodeElsewhere
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.notices import Notice
 from wake_bridge.domain.presence import PresenceState
-from wake_bridge.engine.remind.notices import Notices
+from wake_bridge.engine.attention.notices import Notices
 from wake_bridge.ports.human import Told
 from wake_bridge.testing.office import Office
 

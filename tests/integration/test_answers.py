@@ -20,8 +20,8 @@ from wake_bridge.domain.names import Identity, Instant, WakePolicy
 from wake_bridge.domain.notices import about_escalation, said_of_escalation
 from wake_bridge.domain.ownership import Invoker
 from wake_bridge.domain.presence import PresenceState
+from wake_bridge.engine.attention.notices import Notices
 from wake_bridge.engine.deliver.delivery_loop import Deliverer
-from wake_bridge.engine.remind.notices import Notices
 from wake_bridge.offline import mail
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.ulids import new_ulid

@@ -36,7 +36,7 @@ from wake_bridge.domain.errors import NotFound, StaleLease
 from wake_bridge.domain.guards import QuietHours
 from wake_bridge.domain.names import HOUR, MINUTE, SECOND, Instant
 from wake_bridge.domain.notices import Notice
-from wake_bridge.engine.remind.outbox import Outbox
+from wake_bridge.engine.attention.outbox import Outbox
 from wake_bridge.engine.settings import Current, EngineSettings
 from wake_bridge.integrations.channels import ChannelSenders
 from wake_bridge.ports.adapter import AdapterContext

@@ -17,7 +17,7 @@ from wake_bridge.domain.guards import Limits, QuietHours
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.notices import NO_ROUTES, Notice
 from wake_bridge.domain.presence import PresenceState
-from wake_bridge.engine.remind.notices import Notices
+from wake_bridge.engine.attention.notices import Notices
 from wake_bridge.ports.adapter import AttemptOutcome, Failed, Unknown
 from wake_bridge.ports.human import Told
 from wake_bridge.testing import HUNG

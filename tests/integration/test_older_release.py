@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from tests.integration.test_answers_elsewhere import asks, waiting_in
+from tests.integration.test_answers_of_hosts import asks, waiting_in
 from tests.integration.test_host_links import FAR, FarHost, Gone, at, comes_true, link_to
 from wake_bridge.config.hosts import LinkedHost
 from wake_bridge.domain.delivery import Outcome

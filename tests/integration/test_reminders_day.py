@@ -19,8 +19,8 @@ from wake_bridge.domain.channels import Send
 from wake_bridge.domain.errors import LedgerError
 from wake_bridge.domain.names import DAY, HOUR, MINUTE, Epoch, Instant, LogId
 from wake_bridge.domain.reminders import Reminder, at_time, next_after
-from wake_bridge.engine.remind.outbox import Outbox
-from wake_bridge.engine.remind.reminders import Reminders
+from wake_bridge.engine.attention.outbox import Outbox
+from wake_bridge.engine.attention.reminders import Reminders
 from wake_bridge.engine.settings import Current, EngineSettings
 from wake_bridge.integrations.channels import ChannelSenders
 from wake_bridge.ports.human import Told

@@ -22,8 +22,8 @@ from wake_bridge.domain.notices import Notice
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.domain.reasons import ended_with
 from wake_bridge.domain.routing import Address
+from wake_bridge.engine.attention.notices import Notices
 from wake_bridge.engine.deliver.unknown_outcomes import LOOKS_A_ROUND
-from wake_bridge.engine.remind.notices import Notices
 from wake_bridge.ports.adapter import AttemptOutcome, Journal, Place, Trace, Unknown, Wake
 from wake_bridge.ports.human import Told
 from wake_bridge.system.ulids import new_ulid

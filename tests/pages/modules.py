@@ -21,7 +21,7 @@ FOLDERS: Final = (
     "wake_bridge/engine/presence",
     "wake_bridge/engine/deliver",
     "wake_bridge/engine/sessions",
-    "wake_bridge/engine/remind",
+    "wake_bridge/engine/attention",
     "wake_bridge/engine/explain",
     "wake_bridge/engine",
     "wake_bridge/ports",

@@ -17,8 +17,8 @@ from wake_bridge.domain.events import EventStatus
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.notices import ESCALATED
 from wake_bridge.domain.presence import PresenceState
-from wake_bridge.engine.remind.escalations import Escalations
-from wake_bridge.engine.remind.outbox import Outbox
+from wake_bridge.engine.attention.escalations import Escalations
+from wake_bridge.engine.attention.outbox import Outbox
 from wake_bridge.ports.human import Told
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.office import Office

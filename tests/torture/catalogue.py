@@ -117,7 +117,7 @@ def linked_answers(course: Course) -> Sequence[Table]:
 linked_bytes: Final = suite(
     "A link that is cut at every byte of the protocol",
     "integration/test_host_links.py::test_a_link_that_is_cut_at_any_byte_loses_and_doubles_nothing",
-    "integration/test_answers_elsewhere.py::test_a_link_that_is_cut_at_any_byte_loses_no_answer",
+    "integration/test_answers_of_hosts.py::test_a_link_that_is_cut_at_any_byte_loses_no_answer",
     "end_to_end/test_hosts.py",
     "end_to_end/test_releases_linked.py",
 )

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from wake_bridge_adapters.other_host import OtherHostAdapter, OtherHostConfig
 
-from wake_bridge.answers.elsewhere import Elsewhere
+from wake_bridge.answers.linked_agents import LinkedAgents
 from wake_bridge.cli.watch import cells_of
 from wake_bridge.config.hosts import LinkedHost
 from wake_bridge.domain.delivery import Delivery, DeliveryState
@@ -146,7 +146,7 @@ def test_an_agent_of_another_host_has_all_that_is_told_of_one_of_this_host(tmp_p
         def agents(self) -> dict[str, tuple[Identity, ...]]:
             return {"devbox": (ME, Identity("@far"))}
 
-    rows = Elsewhere(cast("Links", Both()), lambda _: "devbox").overview([here])
+    rows = LinkedAgents(cast("Links", Both()), lambda _: "devbox").overview([here])
     assert [(one["agentIdentity"], one["items"], one["host"]) for one in rows] == [
         ("@far", 0, "devbox"),
         ("@me", 5, "devbox"),

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from wake_bridge.answers.elsewhere import Elsewhere, conflicts_of
+from wake_bridge.answers.linked_agents import LinkedAgents, conflicts_of
 from wake_bridge.config.senders import has_page
 from wake_bridge.config.settings import Settings, listen_address
 from wake_bridge.config.source_tokens import has_source_tokens
@@ -110,7 +110,7 @@ class Queries:
         self._since = since
         self._other_driver = other_driver
         self._refused = refused
-        self._elsewhere = Elsewhere(parts.links, parts.routes.host_of)
+        self._linked = LinkedAgents(parts.links, parts.routes.host_of)
 
     def handlers(self) -> Mapping[str, Handler]:
         """One for each command."""
@@ -152,7 +152,7 @@ class Queries:
             "listen_for": what_is_taken_in(parts.settings, address) if address else [],
             "settings_refused": self._refused() or None,
             "hosts": self._host_records(),
-            "needing": self._elsewhere.needing(),
+            "needing": self._linked.needing(),
             "versions": [version_record(one) for one in self._untested_versions()],
             "clock_ahead": parts.clock.now() - parts.clock.wall(),
         }
@@ -165,7 +165,7 @@ class Queries:
         parts = self._parts
         identity = Identity(str(request.get("identity", "")))
         seen = await presence_of(identity, parts.routes, parts.watch, parts.current, parts.clock)
-        return self._elsewhere.presence(identity, presence_record(identity, seen))
+        return self._linked.presence(identity, presence_record(identity, seen))
 
     async def _routes(self, request: Mapping[str, Any]) -> Answer:
         parts = self._parts
@@ -200,12 +200,12 @@ class Queries:
             parts.clock.now(),
             settings.notice_after_ms,
         )
-        return {"agents": self._elsewhere.overview(overview_record(row) for row in rows)}
+        return {"agents": self._linked.overview(overview_record(row) for row in rows)}
 
     async def _presences(self, _: Mapping[str, Any]) -> Answer:
         parts = self._parts
         seen = {one: parts.watch.sighted(one) for one in sorted(parts.everybody())}
-        return self._elsewhere.presences({one: sighted_record(sighted) for one, sighted in seen.items()})
+        return self._linked.presences({one: sighted_record(sighted) for one, sighted in seen.items()})
 
     async def _around(self, _: Mapping[str, Any]) -> Answer:
         """What stands around the agents: the ways to their person, this host, and those that send to it or are sent to."""
@@ -239,17 +239,17 @@ class Queries:
 
     async def _panes_elsewhere(self) -> dict[str, Any]:
         """The panes of the linked hosts in which agents are; a host that does not answer is named in `silent_hosts`."""
-        said = await self._elsewhere.ask_all("relay_panes", {})
+        said = await self._linked.ask_all("relay_panes", {})
         panes = [
             {**one, "host": host}
             for host, answer in sorted(said.items())
             for one in rows_elsewhere(answer.get("panes"), PANE)
         ]
-        return {"elsewhere": panes, "silent_hosts": self._elsewhere.silent(said)}
+        return {"elsewhere": panes, "silent_hosts": self._linked.silent(said)}
 
     async def _hosts(self, _: Mapping[str, Any]) -> Answer:
         """How each link to another host stands, and which agents over there need a person."""
-        return {"hosts": self._host_records(), "needing": self._elsewhere.needing()}
+        return {"hosts": self._host_records(), "needing": self._linked.needing()}
 
     def _host_records(self) -> list[dict[str, Any]]:
         parts, links = self._parts, self._parts.links
@@ -271,7 +271,7 @@ class Queries:
         identity = Identity(str(request.get("identity", "")))
         host = self._parts.routes.host_of(identity)
         asked = {"identity": identity, "subject": str(request.get("subject", ""))}
-        said = await self._elsewhere.ask(host, "relay_outcome", asked) if host else None
+        said = await self._linked.ask(host, "relay_outcome", asked) if host else None
         rows = rows_elsewhere((said or {}).get("deliveries"), OUTCOME)
         return {"host": host or None, "answers": said is not None, "deliveries": rows}
 
@@ -281,7 +281,7 @@ class Queries:
         cursors = after if isinstance(after, dict) else {}
         # a host that is read on says all that came since; of one that was not read yet it is the latest
         begins = {name: request.get(name) for name in ("age", "limit")}
-        said = await self._elsewhere.ask_all(
+        said = await self._linked.ask_all(
             "relay_activity",
             {"identity": request.get("identity")},
             lambda host: {"after": cursors[host]} if host in cursors else begins,
@@ -291,7 +291,7 @@ class Queries:
                 host: {"entries": rows_elsewhere(one.get("entries"), ENTRY), "last": one.get("last")}
                 for host, one in said.items()
             },
-            "silent": self._elsewhere.silent(said),
+            "silent": self._linked.silent(said),
         }
 
     async def _push_client(self, request: Mapping[str, Any]) -> Answer:

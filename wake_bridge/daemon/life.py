@@ -272,7 +272,7 @@ class Daemon:
         if not self._is_dry_run:
             jobs["http"] = web.run
             jobs["hosts"] = parts.links.run
-            jobs["answers"] = parts.elsewhere.run
+            jobs["answers"] = parts.answers_of_hosts.run
         if parts.leases.are_shared:
             jobs["leases"] = self._leases
         try:

@@ -112,7 +112,7 @@ def _have_it_sent(run: Workplace, ledger: LedgerStore, send: Send, clock: Steady
 
 
 async def _sent_here(settings: Settings, ledger: LedgerStore, send: Send, clock: SteadyClock) -> None:
-    from wake_bridge.engine.remind.outbox import Outbox
+    from wake_bridge.engine.attention.outbox import Outbox
     from wake_bridge.engine.settings import Current
     from wake_bridge.integrations.adapters import make_adapters
     from wake_bridge.integrations.channels import ChannelSenders

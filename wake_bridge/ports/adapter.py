@@ -47,8 +47,8 @@ class Place:
     """Exactly one place an address resolved to.
 
     `key` names the pane for locks and limits (socket, server pid, pane id); `label` is what a person reads; `fence` is
-    kept in the ledger so that a later attempt can tell whether it is still the same place. What is `only_seen` can say
-    how the agent stands, and not wake it: a route below must do that.
+    kept in the ledger so that a later attempt can tell whether it is still the same place; `paper` is how much text it
+    takes. What is `only_seen` can say how the agent stands, and not wake it: a route below must do that.
     """
 
     key: str

@@ -15,13 +15,13 @@ from wake_bridge.domain.guards import Limits
 from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import SAMPLES_APART
+from wake_bridge.engine.attention.episodes import Episodes
+from wake_bridge.engine.attention.heartbeat import Heartbeat
 from wake_bridge.engine.deliver.failed_turns import FailedTurns
 from wake_bridge.engine.deliver.gate import Gate
 from wake_bridge.engine.deliver.unknown_outcomes import UnknownOutcomes
 from wake_bridge.engine.graph_queries import GraphQueries
 from wake_bridge.engine.presence.watch import Watch
-from wake_bridge.engine.remind.episodes import Episodes
-from wake_bridge.engine.remind.heartbeat import Heartbeat
 from wake_bridge.engine.route_recovery import RouteRecovery
 from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import Current, EngineSettings, TargetSettings

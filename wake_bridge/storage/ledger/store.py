@@ -9,7 +9,6 @@ from typing import Self
 from wake_bridge.storage.ledger.activity import ActivityRecord
 from wake_bridge.storage.ledger.coalescing import Coalescing, SecondChances
 from wake_bridge.storage.ledger.database import Database
-from wake_bridge.storage.ledger.elsewhere import SeenToElsewhere
 from wake_bridge.storage.ledger.escalations import EscalationRecord
 from wake_bridge.storage.ledger.events import EventRecord, StoredEmissions
 from wake_bridge.storage.ledger.identity_state import StoredReceivers, StoredSessions, StoredSwitches
@@ -23,6 +22,7 @@ from wake_bridge.storage.ledger.ledger_file import (
     put_back,
 )
 from wake_bridge.storage.ledger.moves import HandingOver
+from wake_bridge.storage.ledger.other_hosts import SeenToByOtherHosts
 from wake_bridge.storage.ledger.reading import DeliveryReading, Memory, WakeHistory
 from wake_bridge.storage.ledger.upkeep import HeartbeatRecord, NoticeRecord, Upkeep
 
@@ -32,7 +32,7 @@ class LedgerStore(
     Coalescing,
     DeliveryReading,
     HandingOver,
-    SeenToElsewhere,
+    SeenToByOtherHosts,
     EscalationRecord,
     IntakeRecord,
     SecondChances,

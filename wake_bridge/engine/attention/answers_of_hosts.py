@@ -34,7 +34,7 @@ _SAME: Final = 3 * SECOND
 """Milliseconds between two deadlines that count as one."""
 
 
-class AnswersElsewhere:
+class AnswersOfHosts:
     """Follows what other hosts were handed and have to answer, until somebody has answered.
 
     Contract: the ledger of the other host decides between the answer and the deadline; what it says is written down here by a

@@ -20,7 +20,7 @@ _OF_THE_HOLD: Final = ("holdReason", "cause", "heldFor", "heldSince")
 _OF_PRESENCE: Final = ("presence", "looksLike", "since", "route", "where")
 
 
-class Elsewhere:
+class LinkedAgents:
     """What the daemon knows of agents on linked hosts.
 
     Args:

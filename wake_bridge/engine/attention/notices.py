@@ -28,8 +28,8 @@ from wake_bridge.domain.notices import (
     is_one_question,
 )
 from wake_bridge.domain.usage_limits import clock_time, is_same_limit
+from wake_bridge.engine.attention.outbox import Outbox
 from wake_bridge.engine.deliver.unknown_outcomes import looked_for_of
-from wake_bridge.engine.remind.outbox import Outbox
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.human import Human

@@ -20,7 +20,7 @@ from wake_bridge.domain.names import MINUTE, SECOND, Instant
 from wake_bridge.domain.notices import Notice
 from wake_bridge.domain.receivers import Secret
 from wake_bridge.domain.signed_wakes import signature_of
-from wake_bridge.engine.remind.answers_elsewhere import AnswersElsewhere
+from wake_bridge.engine.attention.answers_of_hosts import AnswersOfHosts
 from wake_bridge.integrations.hosts.links import Link
 from wake_bridge.ports.hosts import NotSentThere, UnansweredThere
 from wake_bridge.ports.ledger_records import Lock
@@ -73,7 +73,7 @@ class Near:
 
     def __init__(self, ledger: LedgerStore, hosts: Hosts) -> None:
         self.ledger, self.hosts, self.clock = ledger, hosts, TurnedClock()
-        self.follows = AnswersElsewhere(ledger, hosts, self.clock)
+        self.follows = AnswersOfHosts(ledger, hosts, self.clock)
         self._ids = counted_ids()
 
     def handed_over(self, host: str = "devbox", row: int = 1) -> Delivery:
@@ -174,7 +174,7 @@ def test_the_far_ledger_decides_and_what_it_says_is_written_down_once(tmp_path: 
 
         host.parts.ledger.answer(there.id, there.handed_lease, "ack", host.parts.clock.now())
         # the daemon here was dead meanwhile, and its deadline is over
-        near.follows = AnswersElsewhere(near.ledger, near.hosts, near.clock)
+        near.follows = AnswersOfHosts(near.ledger, near.hosts, near.clock)
         near.hosts.down = {"devbox"}
         near.passes(WITHIN + 50 * SECOND)
         await near.looks()

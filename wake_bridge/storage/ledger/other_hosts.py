@@ -39,7 +39,7 @@ _NOTHING_LEFT: Final = """
 """
 
 
-class SeenToElsewhere(DeliveryMoves):
+class SeenToByOtherHosts(DeliveryMoves):
     """Holding what another host drives, and ending what it has told."""
 
     def hold_fresh(self, holds: Mapping[str, Hold], now: Instant) -> list[Delivery]:

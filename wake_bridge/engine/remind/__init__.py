@@ -1,1 +1,0 @@
-"""Reminds those whom nothing else reaches: the heartbeat for agents, notices for the person."""

@@ -26,12 +26,12 @@ from wake_bridge.ports.adapter import (
     Wake,
 )
 from wake_bridge.ports.sessions import Sessions
-from wake_bridge_adapters.codex.attempt import QueueCommand, ThreadAttempt, fence_of, peer_in
+from wake_bridge_adapters.codex.attempt import QueueCommand, ThreadAttempt, peer_in
 from wake_bridge_adapters.codex.find import Finder
 from wake_bridge_adapters.codex.search import Search, Sent, trace
 from wake_bridge_adapters.codex.server import NOT_INSTALLED, AppServer, Connection, Unfamiliar, codex_home
 from wake_bridge_adapters.codex.threads import HARNESS, Thread, active_turn, loaded_threads
-from wake_bridge_adapters.recorded import AnswerLost, Declined, NotThere, SearchedWake
+from wake_bridge_adapters.recorded import AnswerLost, Declined, NotThere, Program, SearchedWake, fence_of
 
 _NAME: Final = "codex app-server"
 _START: Final = "start codex once, or `codex app-server daemon start`; until then its screen is used"
@@ -187,7 +187,9 @@ class CodexAdapter:
     def _place(self, connection: Connection, thread_id: str) -> Place:
         home = str(self._server.home)
         label = f"codex thread {thread_id}"
-        return Place(f"{HARNESS}:{home}:{thread_id}", label, fence_of(home, thread_id, connection.server))
+        server = connection.server.peer
+        fence = fence_of(home, thread_id, Program(server.pid, server.started))
+        return Place(f"{HARNESS}:{home}:{thread_id}", label, fence)
 
     def _observation(self, place: Place, evidence: Evidence, turn_id: str | None = None) -> Observation:
         return Observation(

@@ -16,7 +16,7 @@ from wake_bridge.domain.values import dataclass
 from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Failed, Journal, Place, Refused, Wake
 from wake_bridge_adapters.bounded_call import BoundedCall, CallResult
 from wake_bridge_adapters.codex.search import Search, Sent, is_another
-from wake_bridge_adapters.codex.server import AppServer, Connection, Server
+from wake_bridge_adapters.codex.server import AppServer, Connection
 from wake_bridge_adapters.codex.threads import IDLE, NOT_LOADED, Thread, active_turn, read_thread
 from wake_bridge_adapters.recorded import AnswerLost, Declined, NotThere
 from wake_bridge_adapters.unix_peer import Peer
@@ -165,21 +165,6 @@ def reason_of(thread: Thread) -> HoldReason:
     if thread.waits:
         return HoldReason.WAITING_ON_APPROVAL
     return HoldReason.UNKNOWN if thread.is_at_rest else HoldReason.ACTIVE
-
-
-def fence_of(home: str, thread_id: str, server: Server) -> Binding:
-    """What must still hold later: the thread, and the process that serves it."""
-    peer = server.peer
-    return Binding(
-        socket=home,
-        server_pid=peer.pid,
-        session_id=thread_id,
-        pane_id="",
-        pane_pid=0,
-        pane_started="",
-        agent_pid=peer.pid,
-        agent_started=peer.started,
-    )
 
 
 def peer_in(fence: Binding | None) -> Peer | None:

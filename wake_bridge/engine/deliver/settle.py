@@ -35,5 +35,7 @@ def settle_and_log(
         outcome=outcome,
         proof=int(proof),
         evidence=dict(evidence),
+        # what it was called before, for a release
+        **({"detail": evidence["why"]} if "why" in evidence else {}),
     )
     return settled

@@ -556,10 +556,10 @@ def cause_of(reason: HoldReason, said: Cause = Cause.OTHER, rule: str = "") -> C
     What says nothing, or a cause of another reason, is an adapter of a third party, a profile of the user's own, or a
     ledger that was written before there were causes.
     """
-    for one in (said, _BY_SIGN.get(rule, Cause.OTHER)):
-        if one is not Cause.OTHER and one.reason is reason:
-            return one
-    return _GENERAL[reason]
+    if said.reason is reason and said is not Cause.OTHER:
+        return said
+    meant = _BY_SIGN.get(rule, Cause.OTHER)
+    return meant if meant.reason is reason and meant is not Cause.OTHER else _GENERAL[reason]
 
 
 def cause_written(text: object) -> Cause:

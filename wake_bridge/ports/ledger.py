@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from wake_bridge.domain.activity import Activity
-from wake_bridge.domain.causes import HoldReason
+from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, JournalEntry, Outcome, Proof, Step
 from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.guards import PastWake
@@ -110,6 +110,9 @@ class CoalescingStore(Protocol):
 
     def held_for(self, reason: HoldReason) -> list[Delivery]:
         """Those that are held for that reason, oldest first."""
+
+    def held(self, *, but: Collection[Cause]) -> list[Delivery]:
+        """Those that are held by another cause, and need not be answered, oldest first."""
 
     def waiting(self) -> set[Identity]:
         """Whose deliveries are not terminal, but for wakes that the agent has and has not answered."""

@@ -8,7 +8,7 @@ from typing import Final
 import structlog
 
 from wake_bridge.domain.attention import Episode, EpisodeElsewhere, host_in, is_same_fact, stands_first
-from wake_bridge.domain.causes import Tell
+from wake_bridge.domain.causes import Cause, Tell
 from wake_bridge.domain.channels import Channel, Send, messages_of, near_message
 from wake_bridge.domain.delivery import Delivery, Hold, Outcome, held_since
 from wake_bridge.domain.names import DAY, AttentionKind, Identity, Instant
@@ -37,6 +37,9 @@ from wake_bridge.ports.ledger import Ledger
 
 NEWS_FOR: Final = DAY
 """Milliseconds after which what has ended is no news any more, as after an update or a long sleep."""
+
+_NEVER_TOLD: Final = frozenset(one for one in Cause if one.tell is Tell.NEVER)
+"""Thousands may wait so, of whom nobody is told: the ledger leaves them out."""
 
 _LATEST: Final = 3
 """Episodes of an agent among which the one is that holds its wake."""
@@ -216,13 +219,10 @@ class Notices:
     def _about_deliveries(self, now: Instant) -> Iterator[Notice]:
         told, known = self._ledger.noticed(), self._known()
         # of what has to be answered a person hears once: when it passes to them
-        held = [one for one in self._ledger.unsettled() if one.hold is not None and not one.ack_within]
+        held = self._ledger.held(but=_NEVER_TOLD)
         yield from self._about_moved([one for one in held if one.hold and is_one_question(one.hold)], now, told)
         for delivery in held:
             if delivery.hold is None or delivery.id in told or is_one_question(delivery.hold):
-                continue
-            if delivery.hold.cause.tell is Tell.NEVER:
-                # thousands may wait so, and since when is read for each
                 continue
             since = held_since(self._ledger.journal_of(delivery.id)) or now
             is_due = calls_for_a_person(delivery.hold, since, now, self._current.settings.notice_after_ms)

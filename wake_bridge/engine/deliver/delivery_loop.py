@@ -27,8 +27,8 @@ ENDED_BY_JOINING: Final = frozenset({HoldReason.WINDOW, HoldReason.REFRACTORY, H
 POSTS: Final = 256
 """Deliveries of identities with receivers that may be under way at once: each waits for a program far away, and types nothing."""
 
-PASSES_APART: Final = 0.02
-"""Seconds between two passes over the ledger: a flood of events must not become a flood of passes."""
+PASSES_APART: Final = 0.05
+"""Seconds between two passes over the ledger: a flood of events must not become a flood of passes. The first one waits for nothing."""
 
 LANES: Final = 16
 """Deliveries that may be under way at once; each target has its own lane."""

@@ -258,10 +258,11 @@ class HostLeases:
             self._changed(one)
 
     def _note_owners(self, asked: set[Identity], renewal: Renewal) -> None:
-        for one in (asked - self._asked) & self._waiting():
-            # what waits since the last run was held by what was so then
-            self._changed(one)
-        self._asked |= asked
+        if first_asked := asked - self._asked:
+            for one in first_asked & self._waiting():
+                # what waits since the last run was held by what was so then
+                self._changed(one)
+            self._asked |= first_asked
         for one in asked:
             owner = renewal.owners.get(one)
             if owner is not None and owner.host == self.host:
@@ -288,7 +289,8 @@ class HostLeases:
 
     async def _give_back(self, identities: Sequence[Identity]) -> None:
         """Let others take them, but for those whose key may be on its way."""
-        busy = {one.identity for one in self._ledger.unsettled() if one.id in self._under_way} if identities else set()
+        under_way = map(self._ledger.delivery, self._under_way) if identities else ()
+        busy = {one.identity for one in under_way if one is not None and not one.state.is_terminal}
         given = [one for one in identities if one not in busy and one in self._tokens]
         if not given:
             return

@@ -63,6 +63,12 @@ _TAKE_IN_LOOSE: Final = (
 )
 """Once everybody to whom something loose is addressed has an unfrozen delivery."""
 
+_WRITE_LINES: Final = """
+    INSERT INTO journal (delivery_id, at, step, lease, detail)
+    SELECT delivery.id, :now, json_extract(line.value, '$.step'), owner_lease, json_extract(line.value, '$.detail')
+    FROM json_each(:lines) AS line CROSS JOIN delivery ON delivery.id = json_extract(line.value, '$.id') ORDER BY line.key
+"""
+
 
 class SecondChances(Membership):
     """Raising proof, retrying, and announcing once more."""
@@ -191,7 +197,7 @@ class Coalescing(LedgerPart):
 
     def gather(self, now: Instant, new_id: NewId) -> list[Delivery]:
         """See `Ledger.gather`."""
-        if not self._db.rows(_LOOSE) and not self._db.rows(_TO_ANSWER):
+        if self._db.row(f"SELECT 1 FROM wake_event WHERE {_IS_LOOSE} LIMIT 1") is None:  # noqa: S608 - ours
             return []
         with self._db.derived():
             return [
@@ -243,9 +249,15 @@ class Coalescing(LedgerPart):
                 if row["unfrozen"] and row["due_at"] < row["due_before"]
             ],
         )
-        for row in loose:
-            step = Step.OPENED if row["unfrozen"] is None else Step.JOINED
-            self._write_line(ids[row["identity"]], step, {"events": str(row["events"])}, now)
+        lines = [
+            {
+                "id": ids[row["identity"]],
+                "step": Step.OPENED if row["unfrozen"] is None else Step.JOINED,
+                "detail": to_json({"events": str(row["events"])}),
+            }
+            for row in loose
+        ]
+        self._db.change(_WRITE_LINES, {"lines": to_json(lines), "now": now})
         for statement in _TAKE_IN_LOOSE:
             self._db.change(statement)
         return self._deliveries(

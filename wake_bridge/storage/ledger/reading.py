@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
+from wake_bridge.domain.causes import Cause
 from wake_bridge.domain.delivery import Delivery, DeliveryState, HoldReason, JournalEntry, Outcome
 from wake_bridge.domain.errors import NotFound
 from wake_bridge.domain.events import WakeEvent
@@ -76,6 +77,15 @@ class DeliveryReading(LedgerPart):
             "SELECT * FROM delivery WHERE state IN ('PENDING', 'DISPATCHED', 'LOCKED', 'ESCALATED')"
             " AND outcome IS NULL AND hold_reason = ? ORDER BY seq",
             (reason,),
+        )
+
+    def held(self, *, but: Collection[Cause]) -> list[Delivery]:
+        """See `Ledger.held`."""
+        return self._deliveries(
+            "SELECT * FROM delivery WHERE state IN ('PENDING', 'DISPATCHED', 'LOCKED', 'ESCALATED')"
+            " AND hold_reason IS NOT NULL AND ack_within = 0 AND hold_cause NOT IN (SELECT value FROM json_each(?))"
+            " ORDER BY seq",
+            (to_json(sorted(but)),),
         )
 
     def waiting(self) -> set[Identity]:

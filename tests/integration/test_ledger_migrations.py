@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import stat
+import subprocess
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -271,6 +273,12 @@ def test_status_says_that_the_ledger_cannot_be_read_and_ends_well(
         assert (record["open"], record["sinceYouLeft"], record["waiting"]) == (None, None, [])
         assert record["stateTrouble"].startswith(why)
         assert record["isRunning"] is False
+        live = [*sandbox.command, "status", "--watch", "--json"]
+        with subprocess.Popen(live, env=sandbox.environment, stdout=subprocess.PIPE, text=True) as watching:
+            assert watching.stdout is not None
+            watched = json.loads(watching.stdout.readline())
+            watching.terminate()
+        assert watched == {**record, "agents": []}
         assert ledger.read_bytes() == before
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from wake_bridge.cli.output import harmless, screen, time_of_day
-from wake_bridge.domain.errors import NotRunning, OperationFailed, UsageMistake
+from wake_bridge.domain.errors import LedgerError, NotRunning, OperationFailed, UsageMistake
 from wake_bridge.domain.explanation import span
 from wake_bridge.domain.names import SECOND, Identity, Instant, parse_instant
 
@@ -61,7 +61,11 @@ def agents_now(settings: Settings) -> list[Mapping[str, Any]]:
         from wake_bridge.offline.history import overview_without_daemon
         from wake_bridge.records import overview_record
 
-        return [overview_record(row) for row in overview_without_daemon(settings)]
+        try:
+            return [overview_record(row) for row in overview_without_daemon(settings)]
+        except LedgerError:
+            # the lines above the table say so
+            return []
 
 
 def watch(console: Console, look: Look, words: Words, story: Story) -> None:

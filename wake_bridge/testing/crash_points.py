@@ -18,7 +18,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -182,9 +182,9 @@ class WatchedLedger(LedgerStore):
         self._watched = WatchedDatabase(database, Moments.planned(os.environ).meet)
         super().__init__(self._watched, set_aside)
 
-    def _write_line(self, delivery_id: str, step: Step, detail: Mapping[str, str], now: Instant) -> None:
-        super()._write_line(delivery_id, step, detail, now)
-        self._watched.steps.append(step.value)
+    def _write_lines(self, lines: Sequence[tuple[str, Step, Mapping[str, str]]], now: Instant) -> None:
+        super()._write_lines(lines, now)
+        self._watched.steps += [step.value for _, step, _ in lines]
 
     def _insert(self, event: WakeEvent, now: Instant, replay: int = 0) -> bool:
         is_new = super()._insert(event, now, replay)

@@ -63,12 +63,6 @@ _TAKE_IN_LOOSE: Final = (
 )
 """Once everybody to whom something loose is addressed has an unfrozen delivery."""
 
-_WRITE_LINES: Final = """
-    INSERT INTO journal (delivery_id, at, step, lease, detail)
-    SELECT delivery.id, :now, json_extract(line.value, '$.step'), owner_lease, json_extract(line.value, '$.detail')
-    FROM json_each(:lines) AS line CROSS JOIN delivery ON delivery.id = json_extract(line.value, '$.id') ORDER BY line.key
-"""
-
 
 class SecondChances(Membership):
     """Raising proof, retrying, and announcing once more."""
@@ -249,15 +243,8 @@ class Coalescing(LedgerPart):
                 if row["unfrozen"] and row["due_at"] < row["due_before"]
             ],
         )
-        lines = [
-            {
-                "id": ids[row["identity"]],
-                "step": Step.OPENED if row["unfrozen"] is None else Step.JOINED,
-                "detail": to_json({"events": str(row["events"])}),
-            }
-            for row in loose
-        ]
-        self._db.change(_WRITE_LINES, {"lines": to_json(lines), "now": now})
+        steps = ((row, Step.OPENED if row["unfrozen"] is None else Step.JOINED) for row in loose)
+        self._write_lines([(ids[row["identity"]], step, {"events": str(row["events"])}) for row, step in steps], now)
         for statement in _TAKE_IN_LOOSE:
             self._db.change(statement)
         return self._deliveries(

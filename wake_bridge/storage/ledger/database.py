@@ -267,6 +267,13 @@ def _storable(value: Any) -> Any:
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 
+_WRITE_LINES: Final = """
+    INSERT INTO journal (delivery_id, at, step, lease, detail)
+    SELECT id, :now, json_extract(value, '$[1]'), owner_lease, json_extract(value, '$[2]')
+    FROM (SELECT key, value FROM json_each(:lines)) CROSS JOIN delivery ON id = json_extract(value, '$[0]') ORDER BY key
+"""
+
+
 class LedgerPart:
     """One part of the ledger; all parts of a `LedgerStore` share one database."""
 
@@ -275,11 +282,12 @@ class LedgerPart:
 
     def _write_line(self, delivery_id: str, step: Step, detail: Mapping[str, str], now: Instant) -> None:
         """Append to the journal with the delivery's lease as it is now."""
-        self._db.change(
-            "INSERT INTO journal (delivery_id, at, step, lease, detail)"
-            " SELECT id, ?, ?, owner_lease, ? FROM delivery WHERE id = ?",
-            (now, step, to_json(dict(detail)), delivery_id),
-        )
+        self._write_lines([(delivery_id, step, detail)], now)
+
+    def _write_lines(self, lines: Sequence[tuple[str, Step, Mapping[str, str]]], now: Instant) -> None:
+        """Append a line for each: delivery, step and detail; one statement, however many they are."""
+        told = [(delivery_id, step, to_json(dict(detail))) for delivery_id, step, detail in lines]
+        self._db.change(_WRITE_LINES, {"lines": to_json(told), "now": now})
 
     def _note(self, facts: Mapping[str, int | str]) -> None:
         """Set single facts about the ledger as a whole."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -201,7 +202,11 @@ def test_the_command_follows_the_feed_of_other_processes(tmp_path: Path, program
         file = tmp_path / "followed"
         with file.open("w") as output:
             follower = subprocess.Popen(
-                [*sandbox.command, "activity", "--json", "--follow"], env=sandbox.environment, stdout=output
+                [*sandbox.command, "activity", "--json", "--follow"],
+                env=sandbox.environment,
+                stdout=output,
+                # what runs in the background was told to ignore it
+                preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - it takes no lock
             )
             try:
                 sandbox.waits_for(file.read_text)
@@ -210,7 +215,11 @@ def test_the_command_follows_the_feed_of_other_processes(tmp_path: Path, program
                 sandbox.waits_for(lambda: len(file.read_text().splitlines()) == 3)
             finally:
                 follower.send_signal(signal.SIGINT)
-                assert follower.wait(HUNG) == 130
+                try:
+                    assert follower.wait(HUNG) == 130
+                finally:
+                    follower.kill()
+                    follower.wait()
         told = [json.loads(line) for line in file.read_text().splitlines()]
         assert [(one["id"], one["outcome"], one["agentIdentity"]) for one in told] == [
             (1, "paused", "@a"),

@@ -65,6 +65,7 @@ NOT_WAITED_FOR: Final = {
     ("wake_event", "delivered_at"),
     ("delivery", "created_at"),
     ("delivery", "settled_at"),
+    ("delivery", "submit_at"),
     ("delivery", "escalated_at"),
     ("activity", "at"),
     ("announced", "at"),

@@ -66,6 +66,10 @@ def test_a_streaming_answer_is_not_cut(house: ClaudeHouse) -> None:
     house.model.stage.holds()
     house.says(PLAY.format("streaming"))
     house.waits_for_presence("active")
+    # it is busy before its prompt hook has run, which would hand the mail over
+    house.bridge.waits_for(
+        lambda: any(one.asked.tools for one in house.model.requests(start)), PATIENCE, "its model being asked"
+    )
 
     message = house.bridge.send(house.identity, "while streaming")
     held(house, message, "active")

@@ -426,9 +426,13 @@ def test_what_was_set_aside_is_told_with_what_is_wrong_though_nobody_is_concerne
         (
             "$.properties.trigger",
             "that wakes nobody: trigger 'BOGUS' is unknown",
-            "`wake-bridge update {id}` corrects it",
+            "`wake-bridge update --help` names the option that corrects it; `wake-bridge unsubscribe {id}` removes it",
         ),
-        ("$.properties.status", "that wakes nobody: its status is BOGUS", "`wake-bridge unsubscribe {id}` removes it"),
+        (
+            "$.properties.status",
+            "that wakes nobody: its status is BOGUS: `wake-bridge update {id} --recover`",
+            "do what it says; `wake-bridge unsubscribe {id}` removes it",
+        ),
         ("$.properties.note", "and nothing that anybody is told of", "`wake-bridge why @a` says whether it is woken"),
     ],
 )
@@ -443,8 +447,8 @@ def test_a_subscription_is_told_with_what_keeps_it_from_waking(
     report = world.why(entity)
 
     assert report.silence.startswith("it is a subscription of @a")
-    assert says in report.silence
-    assert mends.format(id=entity) in report.remedy
+    assert says.format(id=entity) in report.silence
+    assert report.remedy == mends.format(id=entity)
 
 
 def test_a_pruned_row_is_remembered_by_the_ledger(world: World) -> None:

@@ -28,6 +28,7 @@ from wake_bridge.domain.events import (
     WakeEvent,
 )
 from wake_bridge.domain.names import AttentionKind, EventKind, Identity, Instant
+from wake_bridge.domain.nudges import Unread, compose_nudge
 from wake_bridge.testing import HUNG
 from wake_bridge.testing.ledger_samples import START, counted_ids, fresh_ledger, open_delivery, sample_event
 
@@ -85,8 +86,16 @@ def _events(text: str) -> Iterator[WakeEvent]:
 
 
 def _wakes(text: str, history: str = "") -> Iterator[str]:
-    """What may be pasted of it, in every size: each event alone with all bodies that may be shown, and all at once."""
+    """What may be pasted of it, in every size: each event alone with all bodies that may be shown, all at once, and a nudge."""
     events = list(_events(text))
+    for _, characters in PAPERS:
+        yield compose_nudge(
+            Unread(tuple(events[:2]), tuple(events[2:])),
+            identity=ME,
+            delivery_id="01J9ZK3V5Q8T2M4N6P7R8S9TAB",
+            known={ME},
+            paper_characters=characters,
+        )
     for group in (*((one,) for one in events), events):
         for lines, characters in PAPERS:
             yield compose(

@@ -33,9 +33,6 @@ PASSES_APART: Final = 0.05
 LANES: Final = 16
 """Deliveries that may be under way at once; each target has its own lane."""
 
-MOST_LOCKED: Final = 50
-"""Locked deliveries of one identity that a client's `resync` waits for."""
-
 LONGEST_SLEEP: Final = 15.0
 """Seconds after which the ledger is looked at again: while the machine sleeps, a timer stands still, and a poke may be lost."""
 
@@ -91,14 +88,15 @@ class Deliverer:
 
     async def settles_pushed(self, identity: Identity, patience: float) -> None:
         """Wait up to `patience` seconds until what was pushed to an identity is settled, or left to another route."""
+
+        def is_open(one: Delivery) -> bool:
+            is_pushed = one.identity == identity and one.adapter == PUSH
+            return is_pushed and one.state is DeliveryState.LOCKED and not one.awaits_ack
+
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience):
-                while self._has_pushed(identity):  # noqa: ASYNC110 - the loop beside this settles it
+                while any(map(is_open, self._ledger.unsettled())):  # noqa: ASYNC110 - the loop beside this settles it
                     await asyncio.sleep(PASSES_APART)
-
-    def _has_pushed(self, identity: Identity) -> bool:
-        locked = self._ledger.deliveries(state=DeliveryState.LOCKED, identity=identity, limit=MOST_LOCKED)
-        return any(one.adapter == PUSH and not one.awaits_ack for one in locked)
 
     def end_told(self, told: Sequence[tuple[Identity, str, str]]) -> None:
         """Other hosts have told that: identity, subject key and host of each. What is under way finds out by itself."""

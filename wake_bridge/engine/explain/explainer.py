@@ -93,8 +93,16 @@ class WhyReport:
         if self.unusable:
             return f"wake-bridge cannot use it ({self.unusable})", CORRECT_IT
         if subscription is not None and (why := self.subject.book.why_unwoken(subscription)):
-            deed = f"`wake-bridge update {subscription.id}` corrects it, `wake-bridge unsubscribe {subscription.id}` removes it"
-            return f"it is a subscription of {subscription.identity or 'nobody'} that wakes nobody: {why}", deed
+            # some reasons name the command that ends them
+            mends = (
+                "do what it says"
+                if "`wake-bridge " in why
+                else "`wake-bridge update --help` names the option that corrects it"
+            )
+            return (
+                f"it is a subscription of {subscription.identity or 'nobody'} that wakes nobody: {why}",
+                f"{mends}; `wake-bridge unsubscribe {subscription.id}` removes it",
+            )
         if subscription is not None:
             about = f"it is a subscription of {subscription.identity}, and nothing that anybody is told of"
             return about, f"`wake-bridge why {subscription.identity}` says whether it is woken"

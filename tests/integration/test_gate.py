@@ -241,7 +241,9 @@ def test_what_was_seen_submitted_before_a_stop_needs_no_place_any_more(rig: Rig)
         rig.takes(delivery)
     del rig.adapter.agents["one"]
 
-    assert rig.takes(delivery).outcome is Outcome.SUBMITTED
+    with structlog.testing.capture_logs() as logs:
+        assert rig.takes(delivery).outcome is Outcome.SUBMITTED
+    assert ("delivery_settled", delivery.id) in [(one["event"], one.get("delivery")) for one in logs]
 
 
 def test_staged_text_waits_for_a_place_that_is_gone_for_the_moment(rig: Rig) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
+import structlog
 
 from tests.integration.test_gate import AGENT, Rig
 from wake_bridge.domain.causes import Cause
@@ -97,7 +98,11 @@ def test_text_of_which_another_host_has_told_is_to_be_cleared_and_then_its_wake_
     rig.shared.server, rig.shared.teller = "", "beta"
     assert rig.held(staged)[0] is Cause.LEFT_TO_HOST
     rig.agent.composer = ""
-    after = rig.takes(staged)
+    with structlog.testing.capture_logs() as logs:
+        after = rig.takes(staged)
+    assert [one["evidence"]["why"] for one in logs if one["event"] == "delivery_settled"] == [
+        "the host beta has told it, and nothing was sent here"
+    ]
     assert (after.state, after.outcome, rig.agent.received) == (DeliveryState.DELIVERED, Outcome.READ, [])
 
     rig.shared.teller = ""

@@ -366,6 +366,9 @@ def test_updating_answers_the_state_and_unsubscribing_removes_it(ready: Bridge) 
     state = changed["currentState"]
     assert (state["trigger"], state["harnessTargetMetadata"]["tmuxSession"]) == ("TASK_STATE_CHANGED", "b")
     assert state["filters"] == {"senderFilter": []}
+    nothing = ready.run("update", made)
+    assert (nothing.exit_code, nothing.stdout) == (0, f"{made} is as it was\n")
+    assert "`wake-bridge update --help`" in nothing.stderr
     assert ready.json("unsubscribe", made) == {"subscriptionId": made, "status": "removed"}
     for command in ("update", "unsubscribe"):
         assert ready.run(command, made).exit_code == 8

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 from wake_bridge_adapters.heartbeat import HeartbeatAdapter
 from wake_bridge_adapters.webhook import WebhookAdapter, WebhookConfig
 
@@ -190,9 +191,12 @@ def test_what_one_emission_is_refused_for_keeps_no_other_back(tmp_path: Path, re
             assert [told(one) for one in receiver.received() if one["answer"] == "204"][-1] == {message}
             await office.passes(MINUTE)
         assert open_one(office).outcome is None
-        await office.passes(4 * DAY)
+        with structlog.testing.capture_logs() as logs:
+            await office.passes(4 * DAY)
         assert office.ledger.unsettled() == []
         (failed,) = (one for one in office.deliveries(CI) if one.outcome is Outcome.FAILED)
+        (told_of,) = (one for one in logs if one["event"] == "delivery_settled")
+        assert (told_of["delivery"], told_of["log_level"]) == (failed.id, "warning")
         assert (refused in failed.digest, failed.state) == (True, DeliveryState.FAILED)
 
     played(tmp_path, receiver, story, gives="422")

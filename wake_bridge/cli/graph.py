@@ -352,10 +352,14 @@ def update(run: CommandContext, /, subscription_id: str, foreign: bool, **flags:
 
     ID is its id, or the start of it if no other id starts alike.
     """
-    done = subscriptions.update(run, subscription_id, subscriptions.wish_of(**flags), foreign=foreign)
+    wish = subscriptions.wish_of(**flags)
+    done = subscriptions.update(run, subscription_id, wish, foreign=foreign)
     node, state = done.node, nodes.shown_subscription(done.node)
     answer = {"subscriptionId": node.id, "currentState": state}
-    run.console.object(*_with_key(answer, f"changed {node.id}", done.signing_key))
+    words = f"changed {node.id}" if wish != nodes.Wish() else f"{node.id} is as it was"
+    run.console.object(*_with_key(answer, words, done.signing_key))
+    if wish == nodes.Wish():
+        run.console.warn("note: no option says what to change: `wake-bridge update --help` lists them")
 
 
 def _with_key(answer: dict[str, Any], words: str, signing_key: str) -> tuple[dict[str, Any], str]:

@@ -281,7 +281,7 @@ class LeaseRecovery:
             seen = {"proof": "seen before the stop"}
             # of what a hook printed nobody saw more than that
             proof = Proof.ACCEPTED if delivery.adapter == HOOK else Proof.SUBMITTED
-            return self._ledger.settle(delivery, Outcome.SUBMITTED, proof, seen, now)
+            return settle_and_log(self._ledger, self._log, delivery, Outcome.SUBMITTED, proof, seen, now)
         if delivery.adapter == HOOK:
             # it ends within seconds, and nobody can look at what it printed
             silent = {"why": "the hook that took it did not confirm that it printed it"}
@@ -323,13 +323,14 @@ class LeaseRecovery:
         now, trace = self._clock.now(), await self._tracer.at_its_place(delivery)
         if trace.proof >= Proof.SUBMITTED:
             # a person sent it all the same
-            return self._ledger.settle(delivery, Outcome.SUBMITTED, trace.proof, {"proof": trace.told}, now)
+            sent = {"proof": trace.told}
+            return settle_and_log(self._ledger, self._log, delivery, Outcome.SUBMITTED, trace.proof, sent, now)
         stagings = [entry.at for entry in self._ledger.journal_of(delivery.id) if entry.step is Step.INTENT_STAGE]
         # a paste may come to show late
         may_come = progress is Progress.MAYBE_STAGED and now - stagings[-1] < self._current.settings.lease_ms
         if trace.is_absent and not may_come:
             told = {"why": f"the host {host} has told it, and nothing was sent here"}
-            return self._ledger.settle(delivery, Outcome.READ, Proof.NONE, told, now)
+            return settle_and_log(self._ledger, self._log, delivery, Outcome.READ, Proof.NONE, told, now)
         away = Hold(HoldReason.OTHER_HOST, host, delivery.where, self._relook(delivery), Cause.TOLD_ELSEWHERE)
         return self._stay(delivery, away)
 

@@ -16,6 +16,7 @@ from wake_bridge.domain.names import EPOCH_START, Instant
 from wake_bridge.domain.receivers import GIVEN_UP, SUSPENDED, ReceiverAnswer, ReceiverStanding, after_failure
 from wake_bridge.domain.routing import Inject, Route, Start, Steer
 from wake_bridge.engine.deliver.relevance import news_of
+from wake_bridge.engine.deliver.settle import settle_and_log
 from wake_bridge.engine.deliver.switches import SwitchReader
 from wake_bridge.engine.graph_queries import GraphQueries
 from wake_bridge.engine.presence.watch import Watch
@@ -81,7 +82,7 @@ class Receivers:
         now = self._clock.now()
         if now - tries[0] >= GIVEN_UP:
             evidence = {"reason": f"{delivery.where} refused it: {said.reason}"}
-            return self._ledger.settle(delivery, Outcome.FAILED, Proof.NONE, evidence, now)
+            return settle_and_log(self._ledger, self._log, delivery, Outcome.FAILED, Proof.NONE, evidence, now)
         return self.keep(delivery, replace(why, next_look_at=self.rejected_until(delivery)))
 
     def rejected_until(self, delivery: Delivery) -> Instant:
@@ -183,6 +184,7 @@ class Emissions:
         self._switchboard = switchboard
         self._current = current
         self._clock = clock
+        self._log = structlog.get_logger("deliver")
 
     async def ready(self, delivery: Delivery) -> tuple[Route, Place] | Delivery:
         """Where it is to be sent again now; or where it stands, if it is not. Raises `SourceError`."""
@@ -191,16 +193,15 @@ class Emissions:
         delivery = self._ledger.renew(delivery, until, delivery.hold, now)
         if progress_in(self._ledger.journal_of(delivery.id)) is Progress.SUBMITTED:
             seen = {"proof": "seen before the stop"}
-            return self._ledger.settle(delivery, Outcome.SUBMITTED, Proof.SUBMITTED, seen, now)
+            return settle_and_log(self._ledger, self._log, delivery, Outcome.SUBMITTED, Proof.SUBMITTED, seen, now)
         off = self._switchboard.off(delivery.identity)
         if off is not None:
             return self._receivers.keep(delivery, replace(off, where=delivery.where))
         news = await news_of(self._queries, self._ledger, delivery.id, delivery.identity)
         if not news.candidates:
             news.judged.write_ends(self._ledger, now)
-            return self._ledger.settle(
-                delivery, Outcome.READ if news.judged.any_read else Outcome.EMPTY, Proof.NONE, {}, now
-            )
+            outcome = Outcome.READ if news.judged.any_read else Outcome.EMPTY
+            return settle_and_log(self._ledger, self._log, delivery, outcome, Proof.NONE, {}, now)
         route = self._routes.locked_for(delivery)
         if route is None:
             gone = Hold(HoldReason.NO_ADAPTER, "its subscription no longer has a receiver", delivery.where)

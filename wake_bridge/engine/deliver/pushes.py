@@ -82,7 +82,7 @@ class Pushes:
             news.judged.write_ends(self._ledger, now)
             if news.judged.any_read:
                 return self._settle(delivery, Proof.ACKNOWLEDGED, "mail read")
-            return self._ledger.settle(delivery, Outcome.EMPTY, Proof.NONE, {}, now)
+            return settle_and_log(self._ledger, self._log, delivery, Outcome.EMPTY, Proof.NONE, {}, now)
         if by := self._began_since(delivery, pushed_at):
             return self._settle(delivery, Proof.SUBMITTED, by)
         if now < self._ends_at(delivery, pushed_at):

@@ -271,21 +271,10 @@ class LeaseRecovery:
 
     async def take(self, delivery: Delivery) -> Delivery:
         """Go on from the journal; answers where the delivery stands then."""
-        now = self._clock.now()
-        delivery = self._ledger.renew(delivery, self._lease_end(), delivery.hold, now)
+        delivery = self._ledger.renew(delivery, self._lease_end(), delivery.hold, self._clock.now())
         progress = progress_in(self._ledger.journal_of(delivery.id))
-        if progress is Progress.UNTOUCHED:
-            again = Hold(HoldReason.UNKNOWN, "resumed after a stop", "", now, Cause.TAKEN_UP_AGAIN)
-            return self._ledger.release(delivery, again, now, is_attempt=False)
-        if progress is Progress.SUBMITTED:
-            seen = {"proof": "seen before the stop"}
-            # of what a hook printed nobody saw more than that
-            proof = Proof.ACCEPTED if delivery.adapter == HOOK else Proof.SUBMITTED
-            return settle_and_log(self._ledger, self._log, delivery, Outcome.SUBMITTED, proof, seen, now)
-        if delivery.adapter == HOOK:
-            # it ends within seconds, and nobody can look at what it printed
-            silent = {"why": "the hook that took it did not confirm that it printed it"}
-            return settle_and_log(self._ledger, self._log, delivery, Outcome.UNKNOWN, Proof.NONE, silent, now)
+        if (after := self._by_the_journal(delivery, progress)) is not None:
+            return after
         off = self._switches.off(delivery.identity)
         may_ask = off is None or off.cause is Cause.OTHER_HOST
         if may_ask and progress in TEXT_STANDS and (host := await self._told_by(delivery)):
@@ -310,6 +299,23 @@ class LeaseRecovery:
         after = await self._attempt.make(route, place, delivery, may_begin=off is None)
         self._watch.forget(delivery.identity)
         return after
+
+    def _by_the_journal(self, delivery: Delivery, progress: Progress) -> Delivery | None:
+        """What needs no look: nothing was sent, or it is seen to be, or a hook has it; None where somebody has to look."""
+        now = self._clock.now()
+        if progress is Progress.UNTOUCHED:
+            again = Hold(HoldReason.UNKNOWN, "resumed after a stop", "", now, Cause.TAKEN_UP_AGAIN)
+            return self._ledger.release(delivery, again, now, is_attempt=False)
+        if progress is Progress.SUBMITTED:
+            seen = {"proof": "seen before the stop"}
+            # of what a hook printed nobody saw more than that
+            proof = Proof.ACCEPTED if delivery.adapter == HOOK else Proof.SUBMITTED
+            return settle_and_log(self._ledger, self._log, delivery, Outcome.SUBMITTED, proof, seen, now)
+        if delivery.adapter == HOOK:
+            # it ends within seconds, and nobody can look at what it printed
+            silent = {"why": "the hook that took it did not confirm that it printed it"}
+            return settle_and_log(self._ledger, self._log, delivery, Outcome.UNKNOWN, Proof.NONE, silent, now)
+        return None
 
     async def _told_by(self, delivery: Delivery) -> str:
         """Which other host has told any of it meanwhile; empty where none has, or nobody can tell now."""

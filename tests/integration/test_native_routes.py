@@ -21,6 +21,7 @@ from wake_bridge.domain.presence import Observation, PresenceState
 from wake_bridge.domain.routing import Address, Binding
 from wake_bridge.engine import route_recovery
 from wake_bridge.engine.deliver.gate import Gate
+from wake_bridge.engine.route_states import JUST_FOUND
 from wake_bridge.engine.settings import TargetSettings
 from wake_bridge.ports.adapter import AttemptOutcome, Failed, Journal, Place, Refused, Wake
 from wake_bridge.ports.ledger_records import DegradedRoute, Lock
@@ -125,6 +126,59 @@ def test_who_can_be_woken_natively_is_and_no_screen_is_looked_at(tmp_path: Path)
         assert not desk.looks
 
     play(tmp_path, story)
+
+
+@pytest.mark.parametrize(("lasts", "asked_again"), [(JUST_FOUND, []), (JUST_FOUND + 1, ["memory"])])
+def test_once_a_route_leads_nowhere_the_others_are_found_at_one_moment(
+    tmp_path: Path, lasts: int, asked_again: list[str]
+) -> None:
+    """Adapters that ask for one pane then share one listing; a place that had to wait for another's answer is found anew."""
+    channels = ("channel", "second", "third")
+
+    async def story(desk: Desk) -> None:
+        asked: list[str] = []
+        answered: list[str] = []
+
+        def listened_to(name: str, adapter: Any) -> None:
+            ask = adapter.resolve
+
+            async def resolve(address: Address) -> Any:
+                asked.append(name)
+                for _ in range(3):
+                    await asyncio.sleep(0)
+                answered.append(f"{name} after {len(asked)}")
+                return await ask(address)
+
+            adapter.resolve = resolve
+
+        for name, adapter in (*desk.office.channels.items(), ("memory", desk.office.adapter)):
+            listened_to(name, adapter)
+        seeing = desk.office.channels["third"].resolve
+
+        async def slow(address: Address) -> Any:
+            answer = await seeing(address)
+            # by then the pane has been found
+            await asyncio.sleep(0.05)
+            desk.office.clock.turn(lasts)
+            return answer
+
+        desk.office.channels["third"].resolve = slow  # type: ignore[method-assign]
+        for one in channels:
+            desk.office.line(ADA, "ada natively", one).is_open = False
+        looks, seeing_pane = [], desk.office.adapter.observe
+
+        async def observe(place: Place, address: Address) -> Observation:
+            looks.append([*asked])
+            return await seeing_pane(place, address)
+
+        desk.office.adapter.observe = observe  # type: ignore[method-assign]
+        desk.send()
+        await desk.wakes()
+
+        assert looks[0] == [*channels, "memory", *asked_again]
+        assert answered[:4] == ["channel after 1", "second after 4", "third after 4", "memory after 4"]
+
+    play(tmp_path, story, channels)
 
 
 def test_a_draft_in_the_pane_does_not_keep_a_native_wake_back(tmp_path: Path) -> None:

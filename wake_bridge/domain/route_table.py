@@ -351,7 +351,7 @@ TABLE: Final[tuple[RouteRule, ...]] = (
         "look",
         "no look at it yet",
         "look, then decide again",
-        lambda _, one: one.presence is None and one.nowhere is None,
+        lambda _, one: one.is_unseen,
         lambda _, one: Observe(one.route),
     ),
     RouteRule(

@@ -229,6 +229,11 @@ class RouteState:
     refused: Hold | None = None
 
     @property
+    def is_unseen(self) -> bool:
+        """Whether nobody has looked yet."""
+        return self.presence is None and self.nowhere is None
+
+    @property
     def is_open_receiver(self) -> bool:
         """Whether it is a program that decides about presence itself, and may take the wake now."""
         return self.route.capabilities.presence_independent and self.nowhere is None and self.refused is None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from wake_bridge.domain.delivery import Hold
-from wake_bridge.domain.names import Identity, WakePolicy
+from wake_bridge.domain.names import EPOCH_START, Identity, Instant, WakePolicy
 from wake_bridge.domain.receivers import Receiver
 from wake_bridge.domain.route_table import NO_ROUTE, NOTHING_LEFT, RouteVerdict, decide
 from wake_bridge.domain.routing import Observe, Route, RouteState
@@ -15,6 +17,9 @@ from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.adapter import Nowhere, Place
 from wake_bridge.ports.clock import Clock
+
+JUST_FOUND: Final = 100
+"""Milliseconds for which a place counts as found now: a wake that had to wait for another adapter meanwhile finds it anew."""
 
 
 def with_what_is_missing(verdict: RouteVerdict, identity: Identity, routes: Routes) -> RouteVerdict:
@@ -57,6 +62,8 @@ class RouteStates:
         self._patient = patient
         self._retries = retries
         self.authority = routes.authority(identity)
+        self._found: dict[str, tuple[Instant, Place]] = {}
+        self._others_were_located = False
         given_back = refused or {}
         self.all = [
             RouteState(route, nowhere=self._shut(route), refused=given_back.get(route.key))
@@ -76,11 +83,34 @@ class RouteStates:
         return with_what_is_missing(verdict, self._identity, self._routes)
 
     async def locate(self, route: Route) -> Place | Nowhere:
-        """Resolve a route now; one that leads nowhere need not be looked at."""
+        """Resolve a route now; one that leads nowhere need not be looked at.
+
+        After the first that leads nowhere all others are resolved at once: adapters that ask for one pane at the same moment
+        share one listing.
+        """
+        at, known = self._found.pop(route.key, (EPOCH_START, None))
+        if known is not None and self._clock.now() - at <= JUST_FOUND:
+            return known
         found = await self._watch.locate(route)
         if isinstance(found, Nowhere):
             self._note(route, replace(self.at(route), nowhere=found.hold))
+            await self._locate_others()
         return found
+
+    async def _locate_others(self) -> None:
+        """Resolve what may be asked for next, once; what is found is kept for a moment."""
+        if self._others_were_located:
+            return
+        self._others_were_located = True
+        unseen = (one.route for one in self.all if one.is_unseen and not one.route.degraded)
+        await asyncio.gather(*map(self._locate_ahead, unseen))
+
+    async def _locate_ahead(self, route: Route) -> None:
+        found = await self._watch.locate(route)
+        if isinstance(found, Nowhere):
+            self._note(route, replace(self.at(route), nowhere=found.hold))
+        else:
+            self._found[route.key] = self._clock.now(), found
 
     def has_receiver_but(self, route: Route) -> bool:
         """Whether another route leads to a receiver with limits of its own that may take the wake now."""

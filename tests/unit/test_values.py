@@ -9,7 +9,7 @@ import pickle
 from dataclasses import FrozenInstanceError, asdict, field, fields, replace
 from dataclasses import dataclass as standard_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -118,6 +118,38 @@ def test_a_value_that_extends_judges_or_has_nothing_is_a_value_too() -> None:
     assert plain.other == 1  # type: ignore[attr-defined]
     with pytest.raises(FrozenInstanceError):
         plain.name = "b"  # type: ignore[misc]
+
+
+def test_what_makes_a_value_is_compiled_when_the_first_one_is_made() -> None:
+    """Most values of what a command imports are never made; whoever looks at the initializer is shown the real one."""
+
+    @dataclass(frozen=True, slots=True)
+    class Late:
+        size: int = 1
+
+    class Plainer(Late):
+        pass
+
+    assert not inspect.isfunction(vars(Late)["__init__"])
+    assert Plainer(2) == Plainer(size=2)
+    assert inspect.isfunction(vars(Late)["__init__"])
+    assert Late.__init__.__qualname__.endswith("Late.__init__")
+    assert Late.__doc__ == "Late"
+
+
+def test_annotations_are_kept_as_written_and_what_is_no_field_is_none() -> None:
+    """Though the standard library, which finds the fields, need not read them."""
+
+    @dataclass(frozen=True, slots=True)
+    class Known:
+        how_many: ClassVar[int] = 2
+        size: int = 1
+
+    assert Known.how_many == 2
+    assert [one.name for one in fields(Known)] == ["size"]
+    assert Ours.__annotations__ == Theirs.__annotations__
+    assert [one.type for one in fields(Ours)] == [one.type for one in fields(Theirs)]
+    assert inspect.get_annotations(Ours.__init__) == inspect.get_annotations(Theirs.__init__)
 
 
 def test_values_share_what_need_not_be_compiled_for_each() -> None:

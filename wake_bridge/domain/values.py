@@ -1,7 +1,8 @@
 """Values: frozen dataclasses with slots that are made in a quarter of the time, because every command waits for hundreds.
 
 The standard library compiles six functions for each such class. Here it finds the fields and makes the slots, one function is
-compiled, and the others are shared. All that `dataclasses` promises of them holds.
+compiled when it is first called, which in a command is seldom, and the others are shared. All that `dataclasses` promises of them
+holds.
 """
 
 from __future__ import annotations
@@ -27,22 +28,59 @@ else:
 
 __all__ = ["dataclass"]
 
+_NO_FIELDS: Final = ("ClassVar", "InitVar", "KW_ONLY")
+"""What an annotation says that makes no field, or another one."""
+
 _set: Final[Callable[[Any, str, Any], None]] = object.__setattr__
 
 
 def _made_quickly(cls: type) -> Any:
     said = frozenset(vars(cls))
-    made: Any = standard_dataclass(cls, init=False, repr=False, eq=False, slots=True)
+    # without one a signature is worked out for it, which takes as long as ten classes
+    cls.__doc__ = cls.__doc__ or cls.__name__
+    made: Any = _with_fields(cls)
     made.__dataclass_params__.frozen = True  # what extends it is asked for the same
     its = fields(made)
-    for method in (_initializer(made, its), *_told(its), *_fixed(made, its)):
+    for method in (*_told(its), *_fixed(made, its)):
         if method.__name__ not in said:
             method.__qualname__ = f"{made.__qualname__}.{method.__name__}"
             setattr(made, method.__name__, method)
+    if "__init__" not in said:
+        made.__init__ = _Uncalled(made, its)
     return made
 
 
-def _initializer(cls: type, its: Sequence[Field[Any]]) -> Callable[..., Any]:
+def _with_fields(cls: type) -> Any:
+    """The class with its fields found and its slots made."""
+    written = cls.__annotations__
+    if any(not isinstance(one, str) or any(word in one for word in _NO_FIELDS) for one in written.values()):
+        return standard_dataclass(cls, init=False, repr=False, eq=False, slots=True)
+    # each text would be searched for these words again, which takes half of the time
+    cls.__annotations__ = dict.fromkeys(written, object)
+    made: Any = standard_dataclass(cls, init=False, repr=False, eq=False, slots=True)
+    made.__annotations__ = written
+    for one in fields(made):
+        one.type = written[one.name]
+    return made
+
+
+class _Uncalled:
+    """The `__init__` of a class that has no values yet: whoever asks for it is given the compiled one, which takes its place."""
+
+    __slots__ = ("_cls", "_its")
+
+    def __init__(self, cls: Any, its: Sequence[Field[Any]]) -> None:
+        self._cls = cls
+        self._its = its
+
+    def __get__(self, value: Any, cls: Any = None) -> Any:
+        init = _initializer(self._cls, self._its)
+        init.__qualname__ = f"{self._cls.__qualname__}.__init__"
+        self._cls.__init__ = init
+        return init if value is None else init.__get__(value, cls)
+
+
+def _initializer(cls: type, its: Sequence[Field[Any]]) -> Any:
     """The one function that is compiled: it is called most, and its parameters have names."""
     space: dict[str, Any] = {"_set": _set, "_missing": MISSING}
     parameters, lines = ["self"], []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 from collections.abc import Callable
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wake_bridge.cli.context import IDENTITY, CommandContext, IdentityType, WordType, foreign_option, pass_run
-from wake_bridge.config.file import write_first_config
 from wake_bridge.config.settings import Settings, installed_adapters, load_settings_at, matching_rules
 from wake_bridge.control.instance_lock import InstanceLock
 from wake_bridge.domain.errors import OperationFailed, RefusedForSafety, UsageMistake, WakeBridgeError
@@ -42,6 +40,8 @@ def list_subscriptions(run: CommandContext, identity: str | None) -> None:
 
     Ids are shortened; every command takes the short form, and `--json` prints the full one.
     """
+    import asyncio
+
     from wake_bridge.panes import fragile_names, told_of
 
     listing = subscriptions.listed(run, identity)
@@ -91,6 +91,8 @@ def init(run: CommandContext, graph_file: str | None, neo_directory: str | None)
 
     Safe to repeat. An existing graph is used as it is; a file that is not ours is never changed.
     """
+    from wake_bridge.config.file import write_first_config
+
     config = locate_config(run.config_option, os.environ).path
     chosen = _chosen_place(graph_file) if graph_file else None
     graph = chosen or load_settings_at(ConfigPlace(config), os.environ).graph_place
@@ -305,6 +307,8 @@ def subscribe(run: CommandContext, /, identity: str, foreign: bool, **flags: Any
 
 def _warn_of_target(run: CommandContext, identity: Identity) -> None:
     """Say at once what is wrong with a pane that was just named; a wake would only be held for it."""
+    import asyncio
+
     from wake_bridge.offline.inspection import Inspection
     from wake_bridge.panes import fragile_names, told_of
 

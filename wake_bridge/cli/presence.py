@@ -181,8 +181,6 @@ def _waiting(run: CommandContext, identity: str) -> list[str]:
     from wake_bridge.domain.delivery import DeliveryState
     from wake_bridge.domain.names import Identity
     from wake_bridge.domain.reasons import held_because
-    from wake_bridge.offline.history import holds_of
-    from wake_bridge.records import time_or_none
     from wake_bridge.storage.ledger import LedgerStore
 
     def said_of(hold: Hold) -> str:
@@ -192,7 +190,12 @@ def _waiting(run: CommandContext, identity: str) -> list[str]:
     ledger = LedgerStore.open(run.settings.state_dir, read_only=True)
     mine = [one for one in ledger.unsettled() if one.identity == who]
     ledger.close()
-    holds = holds_of(run.settings, who) if mine else []
+    if not mine:
+        return []
+    from wake_bridge.offline.history import holds_of  # with the rules that hold a wake
+    from wake_bridge.records import time_or_none
+
+    holds = holds_of(run.settings, who)
     held = f", and held then: {said_of(holds[0])}" if holds else ""
     return [
         f"{one.id} is held: {said_of(one.hold)}"

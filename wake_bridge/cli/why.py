@@ -42,7 +42,6 @@ def why(run: CommandContext, asked: str, identity: str | None) -> None:
     """
     from wake_bridge.cli.output import time_of_day
     from wake_bridge.domain.names import Identity, is_identity
-    from wake_bridge.offline.history import look_into
 
     if is_identity(asked) and identity in {None, asked}:
         record = _identity_record(run, Identity(asked))
@@ -51,6 +50,8 @@ def why(run: CommandContext, asked: str, identity: str | None) -> None:
     if (told := _message_record(run, asked)) is not None:
         run.console.object(told, _message_words(told))
         return
+    from wake_bridge.offline.history import look_into  # with the rules that judge a row anew
+
     report = look_into(
         run.settings,
         asked,

@@ -7,12 +7,10 @@ a turn that fails.
 from __future__ import annotations
 
 import re
-from calendar import monthrange
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from hashlib import blake2b
 from typing import Final
-from zoneinfo import ZoneInfo
 
 from wake_bridge.domain.attention import Episode
 from wake_bridge.domain.names import DAY, HOUR, MINUTE, SECOND, AttentionKind, Instant
@@ -117,7 +115,10 @@ def _at(match: re.Match[str], now: Instant, zone: tzinfo) -> Reset | None:
 
 
 def _has(year: int, month: int, day: int) -> bool:
-    return 1 <= day <= monthrange(year, month)[1]
+    try:
+        return bool(date(year, month, day))
+    except ValueError:
+        return False
 
 
 def _next(shown: datetime, now: Instant, zone: tzinfo) -> Reset | None:
@@ -138,6 +139,8 @@ def _clock(match: re.Match[str]) -> tuple[int, int]:
 def _zone(match: re.Match[str], zone: tzinfo) -> tzinfo:
     """The zone that is named, else the machine's. Raises `ValueError`, or `KeyError` for one that nobody knows."""
     if match["zone"]:
+        from zoneinfo import ZoneInfo  # noqa: PLC0415 - commands judge limits, and read none
+
         return ZoneInfo(match["zone"])
     if not match["offset"]:
         return zone

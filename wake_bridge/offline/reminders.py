@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Final
 
-from tzlocal import get_localzone_name
-
 from wake_bridge.domain.channels import chosen
 from wake_bridge.domain.errors import NotFound, RefusedForSafety, UsageMistake
 from wake_bridge.domain.names import Identity, Instant
@@ -90,6 +88,8 @@ def _due_at(in_ms: int | None, at: str, cron: str, zone: str, now: Instant) -> I
 
 def _zone() -> str:
     """This machine's zone, by its IANA name; UTC where the system names none."""
+    from tzlocal import get_localzone_name  # noqa: PLC0415 - only where one is set
+
     try:
         name = get_localzone_name()
     except (LookupError, ValueError, OSError):

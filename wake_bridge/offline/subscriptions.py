@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from wake_bridge.config.hosts import host_of_agent
 from wake_bridge.config.settings import installed_adapters, why_no_webhooks
@@ -31,12 +30,16 @@ from wake_bridge.storage.graph.status import book_of
 from wake_bridge.system.clock import timestamp_now
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from wake_bridge.engine.explain.presence_query import Reach
     from wake_bridge.engine.tail.resync import ResyncResult
     from wake_bridge.offline.inspection import Inspection
 
 HARNESS_TARGETS: Final = (PUSHED_TARGET, WEBHOOK_TARGET, BRIDGE_TARGET, DISABLED_TARGET, "none")
 PUBLIC_TRIGGERS: Final = (Trigger.SENT_TO_ME, Trigger.TASK_STATE_CHANGED, Trigger.PERMISSION_GRANTED, Trigger.PRESENCE)
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,13 +230,13 @@ class _Homes:
 
         self.view = Inspection(work.settings)
         asked = [Identity(whose)] if whose is not None else self.view.identities()
-        self._known = asyncio.run(self.view.reach(asked))
+        self._known = _awaited(self.view.reach(asked))
         self._subscriptions = {one.id: one for who in self.view.identities() for one in self.view.subscribed(who)}
 
     def of(self, identity: Identity) -> Reach:
         """Where the identity is, or why nowhere."""
         if identity not in self._known:
-            self._known |= asyncio.run(self.view.reach([identity]))
+            self._known |= _awaited(self.view.reach([identity]))
         return self._known[identity]
 
     def where(self, subscription_id: str, identity: Identity) -> str:
@@ -251,7 +254,7 @@ class _Homes:
         """A `ResolveTarget`."""
         if (receiver := subscription.receiver) is not None and subscription.is_posted:
             # one that is suspended is tried again by itself
-            shut = asyncio.run(self.view.not_posted(subscription.identity, receiver))
+            shut = _awaited(self.view.not_posted(subscription.identity, receiver))
             return shut.remedy(subscription.identity, receiver.subscription_id) if shut is not None else ""
         hold = self.of(subscription.identity).hold
         if hold is None:
@@ -290,7 +293,7 @@ def _require_pane(work: Workplace, wish: Wish) -> None:
     if wish.pane is None:
         return
     with contextlib.suppress(LedgerError, OperationFailed):
-        place = asyncio.run(Inspection(work.settings).require_pane(DEFAULT_ADAPTER, wish.pane))
+        place = _awaited(Inspection(work.settings).require_pane(DEFAULT_ADAPTER, wish.pane))
         session = wish.pane.removeprefix("=").partition(":")[0]
         if place is not None and "." in session and place.label.startswith(f"{session.replace('.', '_')}:"):
             work.warn(f"note: tmux calls it {place.label}: it replaces dots in session names")
@@ -356,3 +359,10 @@ def wish_of(
         webhook=webhook,
         **{n: v for n, v in flags.items() if v != ()},
     )
+
+
+def _awaited(look: Coroutine[Any, Any, Found]) -> Found:
+    """What a look at panes finds."""
+    import asyncio  # what looks has imported it already; all else here has no use for it
+
+    return asyncio.run(look)

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import psutil
-
 from wake_bridge.domain.errors import LedgerUnwritable
 from wake_bridge.domain.guards import OtherDriver
 from wake_bridge.domain.messages import texts_of
@@ -19,6 +17,8 @@ from wake_bridge.ports.change_log import Published
 from wake_bridge.system.files import begin_draft, open_own_file, read_own_file
 
 if TYPE_CHECKING:
+    import psutil
+
     from wake_bridge.engine.tail.takeover import UpstreamState
 
 CURSOR_FILE: Final = "lastSyncId"
@@ -142,10 +142,14 @@ def find_other_driver(directory: Path) -> OtherDriver | None:
 
 def upstream_processes() -> list[str]:
     """Every upstream daemon of this user, whatever directory it drives: `pid 17`."""
+    import psutil  # noqa: PLC0415 - commands look for a pid file first, which is seldom there
+
     return [f"pid {process.pid}" for process in psutil.process_iter() if _is_upstream(process) and _is_own(process)]
 
 
 def _is_upstream(process: psutil.Process) -> bool:
+    import psutil  # noqa: PLC0415 - as above
+
     try:
         command = " ".join(process.cmdline())
     except psutil.Error:
@@ -154,6 +158,8 @@ def _is_upstream(process: psutil.Process) -> bool:
 
 
 def _is_own(process: psutil.Process) -> bool:
+    import psutil  # noqa: PLC0415 - as above
+
     try:
         return process.uids().real == os.getuid()
     except psutil.Error:
@@ -163,6 +169,11 @@ def _is_own(process: psutil.Process) -> bool:
 def _process_of(pid_file: Path) -> psutil.Process | None:
     try:
         pid = int(read_own_file(pid_file, _LONGEST))
+    except (OSError, ValueError):
+        return None
+    import psutil  # noqa: PLC0415 - as above
+
+    try:
         return psutil.Process(pid)
     except (OSError, ValueError, OverflowError, psutil.Error):
         return None

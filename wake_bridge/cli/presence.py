@@ -49,7 +49,7 @@ def _guards(run: CommandContext, identity: str) -> list[dict[str, Any]]:
     """What people switched off, and limits that are reached, in the order in which they hold."""
     from wake_bridge.domain.names import Identity
     from wake_bridge.domain.reasons import held_because
-    from wake_bridge.offline.history import holds_of
+    from wake_bridge.offline.holds import holds_of
     from wake_bridge.records import time_or_none
 
     who = Identity(identity)
@@ -192,7 +192,7 @@ def _waiting(run: CommandContext, identity: str) -> list[str]:
     ledger.close()
     if not mine:
         return []
-    from wake_bridge.offline.history import holds_of  # with the rules that hold a wake
+    from wake_bridge.offline.holds import holds_of  # with the rules that hold a wake
     from wake_bridge.records import time_or_none
 
     holds = holds_of(run.settings, who)

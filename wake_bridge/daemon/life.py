@@ -47,10 +47,8 @@ from wake_bridge.integrations.adapters import checked_settings, reload_adapters
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.storage.logs import configure_logging, set_level
 from wake_bridge.system.files import make_private_directory, require_own_place
+from wake_bridge.system.garbage import look_for_garbage_as_usual
 from wake_bridge.wiring import wire
-
-_COLLECTED: Final = (700, 10, 10)
-"""How often garbage is looked for, as Python has it from the start: little at a time, where a command waits for more."""
 
 STOP_PATIENCE: Final = 3.5
 """Seconds an attempt under way may take to come to a safe end when the daemon stops (a clean stop takes at most 5)."""
@@ -264,7 +262,7 @@ class Daemon:
         self._notifier.ready("tailing")
         # what the start has made lives as long as the daemon: going through it again would stop a wake for 30 ms
         gc.freeze()
-        gc.set_threshold(*_COLLECTED)
+        look_for_garbage_as_usual()
         jobs: dict[str, Callable[[], Awaitable[None]]] = {
             "tail": parts.tail.run,
             "deliver": parts.deliverer.run,

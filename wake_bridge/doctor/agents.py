@@ -24,7 +24,7 @@ from wake_bridge.domain.usage_limits import clock_time
 from wake_bridge.integrations.agent_files import has_mcp_server, read_files_record, wide_rules
 from wake_bridge.integrations.agent_files.hook_settings import PURPOSES
 from wake_bridge.integrations.channels import ChannelSenders
-from wake_bridge.offline.history import holds_of
+from wake_bridge.offline.holds import holds_of
 from wake_bridge.offline.inspection import Inspection
 from wake_bridge.panes import fragile_names, steps, whose
 from wake_bridge.ports.adapter import Notifier, Nowhere, Place

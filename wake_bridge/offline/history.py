@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable
 from dataclasses import replace
 
-from wake_bridge.config.hosts import HostsFile
 from wake_bridge.config.settings import Settings, engine_settings, installed_adapters, matching_rules
 from wake_bridge.control.serving import DaemonState, serving
 from wake_bridge.control.settings_in_force import as_the_daemon_goes
-from wake_bridge.domain.causes import Cause
 from wake_bridge.domain.delivery import Hold
-from wake_bridge.domain.errors import OperationFailed, SourceError
-from wake_bridge.domain.events import WakeEvent
+from wake_bridge.domain.errors import SourceError
 from wake_bridge.domain.explanation import TimeFormat
-from wake_bridge.domain.guards import OtherDriver
 from wake_bridge.domain.names import Identity, Instant
-from wake_bridge.engine.deliver.switches import SwitchReader, holds_now
 from wake_bridge.engine.explain.explainer import Explainer, WhyReport
 from wake_bridge.engine.explain.overview import IdentityOverview, overview
 from wake_bridge.engine.settings import Current
+from wake_bridge.offline.holds import switches_of
 from wake_bridge.storage.graph.absent import open_log
-from wake_bridge.storage.graph.nodes import find_identity
-from wake_bridge.storage.graph.opened import open_graph, open_host_desk
 from wake_bridge.storage.graph.status import book_here
-from wake_bridge.storage.graph.upstream import find_other_driver
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.clock import SteadyClock
 
@@ -63,7 +55,7 @@ def look_into(
             ledger,
             matching_rules(settings, installed_adapters()),
             current,
-            _switches(settings, ledger, current, steady),
+            switches_of(settings, ledger, current, steady),
             is_running=daemon.state is not DaemonState.NOT_RUNNING,
             times=TimeFormat(steady.now(), clock),
             unreached=unreached,
@@ -76,52 +68,6 @@ def look_into(
     finally:
         ledger.close()
         log.close()
-
-
-def holds_of(settings: Settings, identity: Identity, events: Sequence[WakeEvent] = ()) -> list[Hold]:
-    """All that would hold a wake of the identity now, as the daemon would judge it, but for what its pane shows.
-
-    Raises:
-        LedgerError: the ledger cannot be read.
-    """
-    settings, clock = as_the_daemon_goes(settings), SteadyClock()
-    ledger = LedgerStore.open(settings.state_dir, read_only=True)
-    try:
-        current = Current(engine_settings(settings, embedded=True))
-        switches = _switches(settings, ledger, current, clock)
-        limits, participation = current.settings.limits, _participation(settings, identity)
-        return holds_now(ledger, switches, limits, identity, clock.now(), events=events, participation=participation)
-    finally:
-        ledger.close()
-
-
-def _switches(settings: Settings, ledger: LedgerStore, current: Current, clock: SteadyClock) -> SwitchReader:
-    return SwitchReader(
-        ledger,
-        current,
-        clock,
-        lambda: find_other_driver(settings.state_dir),
-        lambda identity: _elsewhere(settings, identity),
-    )
-
-
-def _elsewhere(settings: Settings, identity: Identity) -> OtherDriver | None:
-    """Which other host on the same graph serves it; None where none does, or nobody can tell."""
-    with suppress(SourceError, OperationFailed):
-        desk = open_host_desk(settings.graph_place) if settings.has_graph else None
-        if desk is not None:
-            with closing(desk):
-                host = desk.server_of(identity)
-            if host and host != HostsFile(settings.state_dir).known().own:
-                return OtherDriver(host, Cause.OTHER_HOST)
-    return None
-
-
-def _participation(settings: Settings, identity: Identity) -> str:
-    with suppress(SourceError), open_graph(settings.graph_place) as graph:
-        node = find_identity(graph, identity)
-        return str((node.properties.get("participationStatus") if node else None) or "active")
-    return "active"
 
 
 def overview_without_daemon(settings: Settings) -> list[IdentityOverview]:

@@ -426,7 +426,7 @@ def _expected_outcomes(work: Workplace, graph: Graph, message: Node, draft: Draf
         return work.unreached([Identity(one) for one in recipients[:MOST_AT_ONCE]])
 
     def holds(identity: Identity, events: Sequence[WakeEvent]) -> Iterator[Hold]:
-        from wake_bridge.offline.history import holds_of
+        from wake_bridge.offline.holds import holds_of
 
         guards: Sequence[Hold] = ()
         # the message is sent, whatever the ledger says

@@ -146,7 +146,7 @@ def test_a_quick_command_imports_nothing_slow(command: str, environment: dict[st
 
 
 def test_the_end_of_a_command_goes_through_nothing_that_was_imported(environment: dict[str, str]) -> None:
-    """An interpreter that ends looks for garbage several times, which was a fifth of a command's time."""
+    """An interpreter that ends looks for garbage several times, which was a sixth of a command's time."""
     told = f"import atexit, gc, sys; atexit.register(lambda: print(len(gc.get_objects()), file=sys.stderr))\n{LOADED}"
     done = subprocess.run(
         [sys.executable, "-c", told, "deliveries"], env=environment, capture_output=True, text=True, check=False

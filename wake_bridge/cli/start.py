@@ -36,7 +36,7 @@ def main() -> None:
     try:
         cli.main()
     finally:
-        # an interpreter that ends goes through all it has imported, which is a fifth of a short command: nothing is left to find
+        # an interpreter that ends goes through all it has imported, which is a sixth of a short command: nothing is left to find
         gc.freeze()
 
 

@@ -64,7 +64,7 @@ SOMETHING_TO_DO = {
     "status": SLOW | JUDGING | {"wake_bridge.wiring"},
     "pause @agent": SLOW | JUDGING | {"wake_bridge.wiring"},
     "activity": SLOW | JUDGING | SELDOM | {"wake_bridge.wiring"},
-    "notify @agent --source build x": SLOW
+    "notify @agent --source build x": (SLOW - {"ulid"})
     | MODELS
     | {"wake_bridge.wiring", "wake_bridge.schemas", "wake_bridge.engine.deliver"},
     "next": SLOW | MODELS | {"wake_bridge.wiring", "wake_bridge.integrations"},

@@ -26,8 +26,9 @@ from wake_bridge.system.clock import timestamp_of_instant
 
 if TYPE_CHECKING:
     from wake_bridge.config.hosts import LinkedHost
+    from wake_bridge.domain.homes import Home, Reach
     from wake_bridge.engine.explain.pane_reports import PaneReport, PaneReports
-    from wake_bridge.engine.explain.presence_query import PresenceReading, Reach
+    from wake_bridge.engine.explain.presence_query import PresenceReading
     from wake_bridge.engine.explain.versions import UntestedVersion
     from wake_bridge.ports.ledger import Archive
 
@@ -411,6 +412,11 @@ def sharing_record(host: HostOnGraph, waiting: Iterable[Identity] = ()) -> dict[
 def reach_record(reach: Reach) -> dict[str, Any]:
     """Where an identity can be woken, as the daemon answers it to commands."""
     return asdict(reach)
+
+
+def home_record(home: Home) -> dict[str, Any]:
+    """An identity's home, as the daemon answers it to commands."""
+    return asdict(home)
 
 
 def presence_record(identity: Identity, seen: PresenceReading) -> dict[str, Any]:

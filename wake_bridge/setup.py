@@ -29,8 +29,9 @@ from wake_bridge.domain.values import dataclass
 from wake_bridge.engine.explain.pane_reports import PaneReport
 from wake_bridge.integrations.setup_record import SetIdentity, SetupRecord, read_record, write_record
 from wake_bridge.offline.actions import remember
+from wake_bridge.offline.fragile_names import Fragile
 from wake_bridge.offline.inspection import Inspection
-from wake_bridge.panes import Fragile, fragile_names, report_panes
+from wake_bridge.panes import fragile_names, report_panes
 from wake_bridge.ports.adapter import PaneLister, Place, Sight
 from wake_bridge.storage.graph.access import Graph, WritableGraph
 from wake_bridge.storage.graph.nodes import IDENTITY_LABEL, Wish, find_identity, put_identity, subscribe

@@ -22,8 +22,10 @@ from tests.programs import needs
 from wake_bridge.cli.app import cli
 from wake_bridge.config.settings import load_settings
 from wake_bridge.control.instance_lock import InstanceLock
-from wake_bridge.storage.graph.forecast import Circumstances, ResolveTarget, judge_subscriptions
+from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL
+from wake_bridge.storage.graph.forecast import Circumstances, ResolveTarget, judge_subscription
 from wake_bridge.storage.graph.graph_file import GraphFile
+from wake_bridge.storage.graph.status import book_of
 from wake_bridge.storage.ledger import LedgerStore
 
 PROGRAM = Path(sys.executable).with_name("wake-bridge")
@@ -107,7 +109,9 @@ def judged(bridge: Bridge, resolve_target: ResolveTarget = lambda _: "") -> dict
     """Each subscription's verdict, with targets that are there unless `resolve_target` says otherwise."""
     settings = load_settings(str(bridge.config), {})
     with GraphFile(bridge.graph) as graph:
-        rows = judge_subscriptions(graph, Circumstances(settings, ["tmux"], resolve_target))
+        book, circumstances = book_of(graph, settings), Circumstances(settings, ["tmux"], resolve_target)
+        nodes = graph.nodes(SUBSCRIPTION_LABEL)
+        rows = [judge_subscription(one, book, graph, circumstances) for one in nodes]
     return {one["subscriptionId"]: (one["deliverable"], one["why"]) for one in rows}
 
 

@@ -18,6 +18,8 @@ from typing import Any
 import pytest
 
 from wake_bridge.control.client import SOCKET_NAME
+from wake_bridge.integrations import adapters
+from wake_bridge.system.clock import SteadyClock
 from wake_bridge.system.files import default_state_directory
 
 SLOW = {
@@ -76,6 +78,8 @@ SOMETHING_TO_DO = {
     "push-capable": SLOW | MODELS | {"wake_bridge.wiring", "wake_bridge.integrations"},
     "logs": SLOW | MODELS | {"wake_bridge.wiring", "wake_bridge.integrations"},
     "panes": {"apscheduler", "libtmux", "rich", "structlog", "watchfiles", "wake_bridge.wiring"},
+    "config check": {"apscheduler", "libtmux", "rich", "structlog", "watchfiles", "wake_bridge.wiring"},
+    "doctor": {"apscheduler", "libtmux", "rich", "structlog", "watchfiles", "wake_bridge.wiring"},
 }
 
 
@@ -87,14 +91,14 @@ MOST_OF_OURS = {
     "inbox @agent": 100,
     "notify @agent --source build x": 112,
     "status": 105,
-    "agent list": 102,
-    "subscribe @agent --trigger SENT_TO_ME": 102,
+    "agent list": 104,
+    "subscribe @agent --trigger SENT_TO_ME": 104,
     "channels list": 109,
     "reminders list": 111,
 }
 """How many modules of ours a quick command may import. A number that rises says which command pays for a new import."""
 
-MOST_BESIDE_A_DAEMON = {"presence @agent": 96, "routes @agent": 110, "why @agent": 112}
+MOST_BESIDE_A_DAEMON = {"presence @agent": 97, "routes @agent": 111, "why @agent": 113}
 """The same of those that ask a daemon."""
 
 
@@ -152,6 +156,22 @@ def test_the_end_of_a_command_goes_through_nothing_that_was_imported(environment
         [sys.executable, "-c", told, "deliveries"], env=environment, capture_output=True, text=True, check=False
     )
     assert int(done.stderr.splitlines()[-1]) < 1000
+
+
+def test_config_check_looks_through_what_is_installed_once(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same catalogue tells whose tables are judged, and which adapters are made from them."""
+    looks: list[None] = []
+
+    def load() -> list[adapters.CatalogueEntry]:
+        looks.append(None)
+        return []
+
+    monkeypatch.setattr(adapters, "load_catalogue", load)
+    monkeypatch.setenv("HOME", environment["HOME"])
+    adapters.check_all(None, SteadyClock())
+    assert len(looks) == 1
 
 
 @pytest.fixture
@@ -218,6 +238,23 @@ def test_where_a_daemon_has_watched_an_agent_nothing_that_looks_is_imported(
     assert not loaded & {"wake_bridge.wiring", "wake_bridge.offline.inspection", "wake_bridge.integrations"}
     ours = sorted(name for name in loaded if name.startswith("wake_bridge"))
     assert len(ours) <= MOST_BESIDE_A_DAEMON[command], ours
+
+
+def test_where_a_daemon_knows_the_homes_list_imports_nothing_that_looks(
+    environment: dict[str, str], state_dir: Path
+) -> None:
+    """The rows are read from the graph; where each leads, the daemon says."""
+    subscribe = ["subscribe", "@agent", "--trigger", "SENT_TO_ME", "--harness-target", "disabled"]
+    subprocess.run([sys.executable, "-m", "wake_bridge", *subscribe], env=environment, check=True, capture_output=True)
+    reach = dict.fromkeys(("where", "key", "adapter", "overruled", "harness"), "") | {"hold": None}
+    home: dict[str, Any] = {"reach": reach, "speaker": "", "pane": "", "is_placed": False, "shut": {}, "doubtful": None}
+    with a_daemon_answers(state_dir, {"homes": {"@agent": home}}):
+        loaded = loaded_by("list", environment)
+
+    assert not loaded & (SLOW | MODELS | SELDOM | {"wake_bridge.wiring", "wake_bridge.integrations"})
+    assert not loaded & {"wake_bridge.offline.inspection", "wake_bridge.panes", "wake_bridge.engine.routes"}
+    ours = sorted(name for name in loaded if name.startswith("wake_bridge"))
+    assert len(ours) <= 106, ours
 
 
 def _answers(listener: socket.socket, answer: Mapping[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 from collections.abc import Callable, Mapping
@@ -12,12 +13,14 @@ from wake_bridge.config.senders import has_page
 from wake_bridge.config.settings import Settings, listen_address
 from wake_bridge.config.source_tokens import has_source_tokens
 from wake_bridge.control.server import Answer, Handler
-from wake_bridge.control.serving import surroundings
+from wake_bridge.control.serving import surroundings, view_of
 from wake_bridge.domain.channels import by_default
 from wake_bridge.domain.guards import OtherDriver
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.nudges import HEARTBEAT
 from wake_bridge.domain.signed_wakes import ListenAddress
+from wake_bridge.domain.subscriptions import fingerprint_of
+from wake_bridge.engine.explain.homes import homes_of
 from wake_bridge.engine.explain.overview import overview
 from wake_bridge.engine.explain.pane_reports import Glance, pane_reports
 from wake_bridge.engine.explain.presence_query import presence_of, reaches_of
@@ -27,6 +30,7 @@ from wake_bridge.ports.adapter import PaneLister
 from wake_bridge.program_version import program_version
 from wake_bridge.records import (
     channel_record,
+    home_record,
     link_record,
     overview_record,
     panes_record,
@@ -89,6 +93,10 @@ def what_is_taken_in(settings: Settings, where: ListenAddress) -> list[str]:
     return [name for name, holds in kinds.items() if holds]
 
 
+READ_SOON: Final = (0.01, 0.02, 0.05, 0.1, 0.2)
+"""Seconds between looks for what was just written to the graph."""
+
+
 class Queries:
     """Answers out of the daemon's parts.
 
@@ -97,6 +105,7 @@ class Queries:
         since: when it started, by the wall clock.
         other_driver: what else drives the same directory, None if nothing does.
         refused: why the settings that were read last were not taken over; empty if they were.
+        in_force: the settings in force.
     """
 
     def __init__(
@@ -105,7 +114,9 @@ class Queries:
         since: Instant,
         other_driver: Callable[[], OtherDriver | None],
         refused: Callable[[], str],
+        in_force: Callable[[], Settings],
     ) -> None:
+        self._in_force = in_force
         self._parts = parts
         self._since = since
         self._other_driver = other_driver
@@ -123,6 +134,7 @@ class Queries:
             "around": self._around,
             "panes": self._panes,
             "reach": self._reach,
+            "homes": self._homes,
             "sessions": self._sessions,
             "push_client": self._push_client,
             "hosts": self._hosts,
@@ -188,6 +200,28 @@ class Queries:
         asked = [Identity(str(one)) for one in request.get("identities", ())]
         found = await reaches_of(asked, parts.routes, parts.watch)
         return {one: reach_record(reach) for one, reach in found.items()}
+
+    async def _homes(self, request: Mapping[str, Any]) -> Answer:
+        """The homes of identities; none where the caller would find others, or their subscriptions are not read yet."""
+        parts, settings = self._parts, self._in_force()
+        ours = view_of(settings.fingerprint, settings.fallback_pane, os.environ)
+        is_alike = settings.fingerprint and request.get("view") == ours
+        if not is_alike or not await self._has_read(str(request.get("subscriptions", ""))):
+            return {"homes": None}
+        asked = [Identity(str(one)) for one in request.get("identities", ())]
+        found = await homes_of(asked, parts.routes, parts.watch, parts.tail.subscriptions_of)
+        return {"homes": {one: home_record(home) for one, home in found.items()}}
+
+    async def _has_read(self, subscriptions: str) -> bool:
+        """Whether the subscriptions are known as they stand in the graph; one that was just changed is waited for."""
+        for wait in (*READ_SOON, None):
+            # of thousands it takes a moment, in which wakes must not wait
+            if await asyncio.to_thread(fingerprint_of, self._parts.tail.subscriptions()) == subscriptions:
+                return True
+            if wait is not None:
+                self._parts.tail.poke()
+                await asyncio.sleep(wait)
+        return False
 
     async def _overview(self, _: Mapping[str, Any]) -> Answer:
         parts = self._parts

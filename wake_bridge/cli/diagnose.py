@@ -71,12 +71,11 @@ def check(run: CommandContext) -> None:
     """Check the configuration, the adapters' tables and the screen profiles. All mistakes are shown at once."""
     from wake_bridge.config.channel_fields import takes_a_text_for_an_option
     from wake_bridge.domain.errors import ConfigurationInvalid
-    from wake_bridge.integrations.adapters import checked_settings, make_adapters
+    from wake_bridge.integrations.adapters import check_all
     from wake_bridge.system.clock import SteadyClock
 
     try:
-        settings = checked_settings(run.config_option)
-        make_adapters(settings, SteadyClock())
+        settings = check_all(run.config_option, SteadyClock())
     except ConfigurationInvalid as error:
         if run.console.as_json:
             mistakes = list(error.problems or (str(error),))

@@ -40,19 +40,12 @@ def list_subscriptions(run: CommandContext, identity: str | None) -> None:
 
     Ids are shortened; every command takes the short form, and `--json` prints the full one.
     """
-    import asyncio
-
-    from wake_bridge.panes import fragile_names, told_of
+    from wake_bridge.offline.fragile_names import fragile_of, told_of
 
     listing = subscriptions.listed(run, identity)
     shown = listing.shown
-    if fragile := asyncio.run(
-        fragile_names(
-            listing.view,
-            run.settings,
-            sorted({Identity(who) for one in shown if is_identity(who := str(one["agentIdentity"]))}),
-        )
-    ):
+    doubtful = {who: home.doubtful for who, home in listing.homes.items() if is_identity(who)}
+    if fragile := fragile_of(doubtful, run.settings, is_embedded=listing.is_embedded):
         run.console.warn(f"note: {told_of(fragile)}")
     if run.console.as_json:
         run.console.object({"subscriptions": shown})
@@ -309,8 +302,9 @@ def _warn_of_target(run: CommandContext, identity: Identity) -> None:
     """Say at once what is wrong with a pane that was just named; a wake would only be held for it."""
     import asyncio
 
+    from wake_bridge.offline.fragile_names import told_of
     from wake_bridge.offline.inspection import Inspection
-    from wake_bridge.panes import fragile_names, told_of
+    from wake_bridge.panes import fragile_names
 
     try:
         view = Inspection(run.settings)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from wake_bridge.engine.explain.pane_reports import PaneReport, PaneReports
     from wake_bridge.integrations.agent_files import FileChange
     from wake_bridge.integrations.agent_files.git_exclude import Untracked
-    from wake_bridge.panes import Fragile
+    from wake_bridge.offline.fragile_names import Fragile
     from wake_bridge.uninstall import Account
 
 
@@ -290,7 +290,7 @@ def _named(left_out: Sequence[PaneReport]) -> str:
 
 def _remarks(run: CommandContext, reports: PaneReports, fragile: Sequence[Fragile]) -> None:
     from wake_bridge.cli.panes import silences_of
-    from wake_bridge.panes import told_of
+    from wake_bridge.offline.fragile_names import told_of
     from wake_bridge.setup import nameless
 
     for silence in silences_of(reports.silent):

@@ -156,6 +156,20 @@ def surroundings(environment: Mapping[str, str]) -> dict[str, str]:
     return overrides | {"TMUX_TMPDIR": os.path.realpath(environment.get("TMUX_TMPDIR") or "/tmp")}  # noqa: S108 - tmux's own rule
 
 
+def view_of(fingerprint: str, fallback_pane: str, environment: Mapping[str, str]) -> dict[str, Any]:
+    """What decides where a process finds agents: two with the same view find the same.
+
+    Args:
+        fingerprint: of its configuration, with the program.
+        fallback_pane: the tmux target of subscriptions that name none.
+        environment: of the process. Which tmux server is meant by default follows from where it was started.
+    """
+    around = surroundings(environment)
+    inside, _, _ = environment.get("TMUX", "").partition(",")
+    usual = os.path.realpath(inside or f"{around['TMUX_TMPDIR']}/tmux-{os.getuid()}/default")
+    return {"configuration": fingerprint, "pane": fallback_pane, "server": usual, **around}
+
+
 def panes_by_daemon(state_dir: Path, environment: Mapping[str, str]) -> Mapping[str, Any]:
     """What the daemon that runs sees of the panes; empty where none runs.
 

@@ -229,7 +229,7 @@ class Daemon:
     async def serve(self) -> None:
         """Run until SIGTERM, SIGINT or the end of its terminal; raises what a job raised once too often."""
         parts = self.parts
-        queries = Queries(parts, self._since, self._others.now, lambda: self._refused)
+        queries = Queries(parts, self._since, self._others.now, lambda: self._refused, lambda: self._in_force)
         actions = Actions(parts, self._take_over_configuration)
         web = Web(parts, self._settings, self._directory, {**queries.handlers(), **actions.of_page()})
         handlers = {

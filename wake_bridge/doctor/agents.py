@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
+from itertools import chain
 from typing import Any, Final
 
 from wake_bridge.config.settings import Settings
@@ -14,6 +16,7 @@ from wake_bridge.doctor.finding import Finding, ill, untold, well
 from wake_bridge.domain.causes import HoldReason
 from wake_bridge.domain.errors import NotRunning, OperationFailed
 from wake_bridge.domain.guards import spent_budget
+from wake_bridge.domain.homes import Reach
 from wake_bridge.domain.names import DAY, Identity, Instant
 from wake_bridge.domain.nudges import HEARTBEAT
 from wake_bridge.domain.presence import Presence
@@ -21,12 +24,14 @@ from wake_bridge.domain.reasons import held_because
 from wake_bridge.domain.receivers import PUSH
 from wake_bridge.domain.routing import Route, hold_because_of
 from wake_bridge.domain.usage_limits import clock_time
+from wake_bridge.engine.presence.watch import LOOKS_AT_ONCE
 from wake_bridge.integrations.agent_files import has_mcp_server, read_files_record, wide_rules
 from wake_bridge.integrations.agent_files.hook_settings import PURPOSES
 from wake_bridge.integrations.channels import ChannelSenders
+from wake_bridge.offline.fragile_names import steps, whose
 from wake_bridge.offline.holds import holds_of
 from wake_bridge.offline.inspection import Inspection
-from wake_bridge.panes import fragile_names, steps, whose
+from wake_bridge.panes import fragile_names
 from wake_bridge.ports.adapter import Notifier, Nowhere, Place
 from wake_bridge.records import time_or_none
 from wake_bridge.storage.graph.forecast import PASSING
@@ -156,28 +161,32 @@ async def adapters(view: Inspection) -> list[Finding]:
 
 async def targets(view: Inspection, settings: Settings) -> list[Finding]:
     """Where each identity is reached now, and whether it may still be woken there."""
-    findings: list[Finding] = []
-    for identity, reach in (await view.reach(view.identities())).items():
-        findings += [*_set_aside(view, identity), *_held(settings, identity)]
-        if reach.hold is not None:
-            findings.append(ill(f"target {identity}", reach.hold.detail, reach.hold.remedy(identity)))
-            continue
-        found = [(route, await view.watch.locate(route)) for route in view.routes.of(identity)]
-        reached = [(route, place) for route, place in found if isinstance(place, Place) and place.key == reach.key]
-        if not reached:
-            # only the daemon sees it
-            where = f"{reach.where}, by {reach.adapter}"
-            findings += [well(f"target {identity}", where), _budget(view, settings, identity, reach.key)]
-            continue
-        route, place = reached[0]
-        seen = await view.watch.look(route, place)
-        findings += [_occupied(identity, place, seen), *_own_channels(identity, found, seen)]
-        findings.append(_budget(view, settings, identity, place.key))
-        findings += [
-            Finding(f"{check} {identity}", ok, detail, hint)
-            for check, ok, detail, hint in await view.checks_of_agent(identity)
-        ]
+    reaches, findings = [*(await view.reach(view.identities())).items()], list[Finding]()
+    for first in range(0, len(reaches), LOOKS_AT_ONCE):
+        # some side by side: they share the listings of their panes
+        some = reaches[first : first + LOOKS_AT_ONCE]
+        findings += chain.from_iterable(await asyncio.gather(*(_target(view, settings, *one) for one in some)))
     return findings
+
+
+async def _target(view: Inspection, settings: Settings, identity: Identity, reach: Reach) -> list[Finding]:
+    findings = [*_set_aside(view, identity), *_held(settings, identity)]
+    if reach.hold is not None:
+        return [*findings, ill(f"target {identity}", reach.hold.detail, reach.hold.remedy(identity))]
+    found = [(route, await view.watch.locate(route)) for route in view.routes.of(identity)]
+    reached = [(route, place) for route, place in found if isinstance(place, Place) and place.key == reach.key]
+    if not reached:
+        # only the daemon sees it
+        where = f"{reach.where}, by {reach.adapter}"
+        return [*findings, well(f"target {identity}", where), _budget(view, settings, identity, reach.key)]
+    route, place = reached[0]
+    seen = await view.watch.look(route, place)
+    findings += [_occupied(identity, place, seen), *_own_channels(identity, found, seen)]
+    findings.append(_budget(view, settings, identity, place.key))
+    return findings + [
+        Finding(f"{check} {identity}", ok, detail, hint)
+        for check, ok, detail, hint in await view.checks_of_agent(identity)
+    ]
 
 
 async def names(view: Inspection, settings: Settings) -> Finding:

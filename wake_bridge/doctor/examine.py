@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 
 from wake_bridge.control.settings_in_force import last_good_settings
@@ -103,13 +104,17 @@ async def examine(config_option: str | None) -> list[Finding]:
         return [*findings, screen_profiles(settings, error)]
     except WakeBridgeError as error:
         return [*findings, untold("targets", f"cannot be looked at: {error}", error.hint)]
+    # side by side: whoever asks for the same panes at the same moment shares the answer
+    of_adapters, of_targets, of_names = await asyncio.gather(
+        adapters(view), targets(view, settings), names(view, settings)
+    )
     return [
         *findings,
         screen_profiles(settings),
-        *await adapters(view),
-        *await targets(view, settings),
+        *of_adapters,
+        *of_targets,
         *pushes(view, settings),
-        await names(view, settings),
+        of_names,
         heartbeat(view),
         word_to_the_human(view, settings),
         *await channels(view, settings),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from hashlib import sha256
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
@@ -155,6 +157,20 @@ def chosen_target(*, takes_pushes: bool = False, has_url: bool = False, has_plac
 def of_rows(subscriptions: Iterable[Subscription]) -> tuple[Subscription, ...]:
     """Those of them that the graph has a node for."""
     return tuple(one for one in subscriptions if not one.is_signed)
+
+
+def fingerprint_of(subscriptions: Iterable[Subscription]) -> str:
+    """What tells apart where any of them lead, and whether; the same in every process."""
+    whole = sha256()
+    for one in sorted(of_rows(subscriptions), key=attrgetter("id")):
+        receiver = one.receiver
+        told = (
+            *(one.id, one.identity, one.trigger, one.harness_target, one.adapter, one.pane, one.details, one.status),
+            *(one.created_at, one.updated_at, one.user_id),
+            receiver and (receiver.adapter, receiver.url.reveal(), receiver.as_of),
+        )
+        whole.update(repr(told).encode("utf-8", "surrogatepass"))
+    return whole.hexdigest()
 
 
 def plain_tag(tag: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
@@ -83,13 +83,28 @@ class LoadedAdapters:
 
 def checked_settings(config_option: str | None) -> Settings:
     """The settings, adapters' tables included. Raises `ConfigurationInvalid` with every mistake."""
-    models = {entry.name: entry.kind.Config for entry in load_catalogue() if entry.kind is not None}
+    return _checked(config_option, load_catalogue())
+
+
+def check_all(config_option: str | None, clock: SteadyClock) -> Settings:
+    """The same, and each adapter takes what its table leads to. Raises `ConfigurationInvalid` with every mistake."""
+    catalogue = tuple(load_catalogue())
+    settings = _checked(config_option, catalogue)
+    _made(settings, clock, catalogue)
+    return settings
+
+
+def _checked(config_option: str | None, catalogue: Iterable[CatalogueEntry]) -> Settings:
+    models = {entry.name: entry.kind.Config for entry in catalogue if entry.kind is not None}
     return load_settings(config_option, os.environ, adapter_models=models)
 
 
 def make_adapters(settings: Settings, clock: SteadyClock) -> LoadedAdapters:
     """Every adapter that is installed and enabled, made from its own table."""
-    catalogue = tuple(load_catalogue())
+    return _made(settings, clock, tuple(load_catalogue()))
+
+
+def _made(settings: Settings, clock: SteadyClock, catalogue: tuple[CatalogueEntry, ...]) -> LoadedAdapters:
     kinds = {entry.name: entry.kind for entry in catalogue if entry.kind is not None}
     configs = validate_adapter_tables(settings, {name: kind.Config for name, kind in kinds.items()})
     context = _adapter_context(settings, clock)

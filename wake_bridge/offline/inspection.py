@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from difflib import get_close_matches
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from wake_bridge.control.serving import reach_by_daemon
 from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Hold
 from wake_bridge.domain.errors import NotFound, NotRunning, OperationFailed, SourceError
+from wake_bridge.domain.homes import Home, Reach
 from wake_bridge.domain.hosts import HostDirectory
 from wake_bridge.domain.names import EPOCH_START, Identity, did_you_mean
 from wake_bridge.domain.nudges import Driver, drivers
@@ -26,7 +26,8 @@ from wake_bridge.domain.routing import Address, Binding
 from wake_bridge.domain.sessions import Session
 from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import Subscription
-from wake_bridge.engine.explain.presence_query import Reach, presence_of, reach_of_receiver, reaches_of
+from wake_bridge.engine.explain.homes import homes_of
+from wake_bridge.engine.explain.presence_query import presence_of, reach_of_receiver, reaches_of
 from wake_bridge.engine.presence.remembered_panes import RememberedPanes, claims_of
 from wake_bridge.engine.presence.watch import Watch
 from wake_bridge.engine.route_states import RouteStates
@@ -117,12 +118,6 @@ class Inspection:
             self.routes, self.current, self.clock, watched=frozenset, waiting=set, changed=lambda _: None
         )
 
-    @cached_property
-    def window_hits(self) -> Mapping[str, int]:
-        """See `Ledger.window_hits`; all kept events are gone through for it."""
-        with closing(LedgerStore.open(self._settings.state_dir, read_only=True)) as ledger:
-            return ledger.window_hits()
-
     def _read_graph(self) -> bool:
         self._identities: frozenset[str] = frozenset()
         if not self._settings.has_graph:
@@ -158,11 +153,6 @@ class Inspection:
     def subscribed(self, identity: Identity) -> tuple[Subscription, ...]:
         """Its subscriptions that are served."""
         return self._subscribed.get(identity, ())
-
-    def speaker(self, identity: Identity) -> Subscription | None:
-        """The subscription whose pane is the identity's; None where something else says where it lives."""
-        address = self.routes.address(identity)
-        return None if address.pane or address.binding else self.routes.speaks_for(identity)
 
     def nudged(self) -> list[Identity]:
         """Everyone who is left to the heartbeat."""
@@ -203,6 +193,10 @@ class Inspection:
                 if reach.hold is None and (ours is None or ours.capabilities.composer_independent):
                     found[one] = reach
         return found
+
+    async def homes(self, identities: Iterable[Identity]) -> dict[Identity, Home]:
+        """Where each can be woken now, and by whose word."""
+        return await homes_of(identities, self.routes, self.watch, self.subscribed, self.reach)
 
     async def fences(self) -> list[tuple[Identity, Binding]]:
         """Where everybody's agent is now, of those that have a place of their own."""

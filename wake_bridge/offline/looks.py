@@ -5,13 +5,15 @@ What looks is imported only then: it takes longer than all the rest of a command
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wake_bridge.config.settings import Settings
 from wake_bridge.control.client import ask
-from wake_bridge.control.serving import LOOKS_TAKE
-from wake_bridge.domain.errors import NotFound, NotRunning
+from wake_bridge.control.serving import LOOKS_TAKE, PATIENCE, hold_told, view_of
+from wake_bridge.domain.errors import NotFound, NotRunning, OperationFailed
+from wake_bridge.domain.homes import DoubtfulName, Home, Reach
 from wake_bridge.domain.names import Identity
 from wake_bridge.storage.graph.nodes import require_known
 
@@ -46,6 +48,49 @@ def routes_now(settings: Settings, identity: Identity) -> dict[str, Any]:
     from wake_bridge.offline.inspection import routes_looked_at
 
     return routes_looked_at(settings, identity)
+
+
+def homes_now(settings: Settings, identities: Sequence[Identity], subscriptions: str) -> Mapping[Identity, Home]:
+    """Where each identity can be woken; without the daemon, or where it would find others than we, by a look of our own.
+
+    Args:
+        settings: of the command.
+        identities: whose homes.
+        subscriptions: the fingerprint of all subscriptions: a daemon that has read others does not answer for these.
+
+    Raises:
+        ConfigurationInvalid: an adapter refuses its table.
+        LedgerError: the ledger cannot be read.
+    """
+    view = view_of(settings.fingerprint, settings.fallback_pane, os.environ)
+    question: dict[str, Any] = {"identities": [*identities], "subscriptions": subscriptions, "view": view}
+    try:
+        told = ask(settings.state_dir, "homes", timeout=PATIENCE, **question)["homes"]
+        if told is not None:
+            return {one: _home(told[one]) for one in identities}
+    except (NotRunning, OperationFailed, LookupError, TypeError, ValueError):
+        # one that is stuck, or of another release, is not waited for: what can be seen without it is the answer
+        pass
+    import asyncio
+
+    from wake_bridge.offline.inspection import Inspection
+
+    return asyncio.run(Inspection(settings).homes(identities))
+
+
+def _home(record: Mapping[str, Any]) -> Home:
+    """What the daemon's record says."""
+    reach, doubtful = record["reach"], record["doubtful"]
+    if doubtful is not None:
+        doubtful = DoubtfulName(**doubtful | {one: tuple(doubtful[one]) for one in ("doubts", "commands")})
+    return Home(
+        reach=Reach(**reach | {"hold": hold_told(reach["hold"]) if reach["hold"] else None}),
+        speaker=str(record["speaker"]),
+        pane=str(record["pane"]),
+        is_placed=bool(record["is_placed"]),
+        shut={one: hold_told(hold) for one, hold in record["shut"].items()},
+        doubtful=doubtful,
+    )
 
 
 def _told(settings: Settings, question: str, identity: Identity) -> Mapping[str, Any] | None:

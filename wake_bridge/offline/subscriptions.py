@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable, Mapping
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -10,31 +12,35 @@ from wake_bridge.config.hosts import host_of_agent
 from wake_bridge.config.settings import installed_adapters, why_no_webhooks
 from wake_bridge.control.client import ask
 from wake_bridge.domain.errors import LedgerError, NotRunning, OperationFailed, UsageMistake
+from wake_bridge.domain.homes import Home
 from wake_bridge.domain.names import AttentionKind, Identity, LogId, Trigger
 from wake_bridge.domain.receivers import PUSHED_TARGET, WEBHOOK, WEBHOOK_TARGET, why_no_url
+from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import (
     BRIDGE_TARGET,
     DEFAULT_ADAPTER,
     DISABLED_TARGET,
+    SUBSCRIPTION_LABEL,
     Subscription,
     chosen_target,
+    fingerprint_of,
 )
 from wake_bridge.domain.values import dataclass
+from wake_bridge.offline.looks import homes_now
 from wake_bridge.offline.owner import invoker, may_touch
 from wake_bridge.offline.workplace import Workplace
 from wake_bridge.storage.graph import nodes
-from wake_bridge.storage.graph.access import Graph
-from wake_bridge.storage.graph.forecast import Circumstances, judge_subscriptions
+from wake_bridge.storage.graph.access import Graph, Node
+from wake_bridge.storage.graph.forecast import Circumstances, judge_subscription
 from wake_bridge.storage.graph.nodes import Subscribed, Updated, Wish, require_identity
-from wake_bridge.storage.graph.status import book_of
+from wake_bridge.storage.graph.status import book_from, book_of
+from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.clock import timestamp_now
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from wake_bridge.engine.explain.presence_query import Reach
     from wake_bridge.engine.tail.resync import ResyncResult
-    from wake_bridge.offline.inspection import Inspection
 
 HARNESS_TARGETS: Final = (PUSHED_TARGET, WEBHOOK_TARGET, BRIDGE_TARGET, DISABLED_TARGET, "none")
 PUBLIC_TRIGGERS: Final = (Trigger.SENT_TO_ME, Trigger.TASK_STATE_CHANGED, Trigger.PERMISSION_GRANTED, Trigger.PRESENCE)
@@ -188,12 +194,14 @@ def resync(work: Workplace, subscription_id: str, since: int) -> tuple[str, Resy
 class SubscriptionListing:
     """Subscriptions as programs are told of them.
 
-    `all_ids` are those of all there are, which tell how far one may be shortened; `view` is what was looked through.
+    `all_ids` are those of all there are, which tell how far one may be shortened; `homes` are those of the identities,
+    `is_embedded` whether the graph is our own.
     """
 
     shown: list[dict[str, Any]]
     all_ids: list[str]
-    view: Inspection
+    homes: Mapping[Identity, Home]
+    is_embedded: bool
 
 
 def listed(work: Workplace, identity: str | None) -> SubscriptionListing:
@@ -202,79 +210,86 @@ def listed(work: Workplace, identity: str | None) -> SubscriptionListing:
     Raises:
         NotFound: there is no such identity.
         RefusedForSafety: it is another.
+        LedgerError: the ledger cannot be read.
     """
     with work.open_graph() as graph:
         if identity is not None:
             require_identity(graph, identity)
             may_touch(work, "list", identity)
-        homes = _Homes(work, identity)
-        verdicts = judge_subscriptions(graph, Circumstances(work.settings, installed_adapters(), homes.why_unreachable))
+        nodes_there = graph.nodes(SUBSCRIPTION_LABEL)
+        book = book_from(nodes_there, work.settings, embedded=graph.is_embedded)
+        theirs = [
+            one
+            for one in nodes_there
+            if identity in {None, (who := one.properties["agentIdentity"])} and invoker(work).may_be(who)
+        ]
+        homes = _Homes(work, book, theirs)
+        circumstances = Circumstances(work.settings, installed_adapters(), homes.why_unreachable)
+        verdicts = [judge_subscription(one, book, graph, circumstances) for one in theirs]
+    with closing(LedgerStore.open(work.settings.state_dir, read_only=True)) as ledger:
+        hits = ledger.window_hits() if verdicts else {}
     shown = [
         {
             **one,
             "pane": homes.where(one["subscriptionId"], one["agentIdentity"]) or None,
             "note": "; ".join(filter(None, (one["note"], homes.overruled(one["subscriptionId"])))),
-            "windowHits": homes.window_hits(one["subscriptionId"]),
+            "windowHits": hits.get(one["subscriptionId"], 0),
         }
         for one in verdicts
-        if identity in {None, one["agentIdentity"]} and invoker(work).may_be(one["agentIdentity"])
     ]
-    return SubscriptionListing(shown, [one["subscriptionId"] for one in verdicts], homes.view)
+    return SubscriptionListing(shown, [one.id for one in nodes_there], homes.known, graph.is_embedded)
 
 
 class _Homes:
-    """Where each identity can be woken now; asked once, for all that are shown."""
+    """Where each identity can be woken now: as the daemon finds it, else by a look of our own."""
 
-    def __init__(self, work: Workplace, whose: str | None) -> None:
-        from wake_bridge.offline.inspection import Inspection
+    def __init__(self, work: Workplace, book: SubscriptionBook, shown: Iterable[Node]) -> None:
+        self._book = book
+        # a row of the graph may say anything, and is judged by what of it can be meant
+        said = ({str(one.properties["agentIdentity"]), *filter(None, [self._whose(one.id)])} for one in shown)
+        whose = sorted(map(Identity, set[str]().union(*said)))
+        self.known = homes_now(work.settings, whose, fingerprint_of(book.all()))
 
-        self.view = Inspection(work.settings)
-        asked = [Identity(whose)] if whose is not None else self.view.identities()
-        self._known = _awaited(self.view.reach(asked))
-        self._subscriptions = {one.id: one for who in self.view.identities() for one in self.view.subscribed(who)}
+    def _whose(self, subscription_id: str) -> str:
+        one = self._book.get(subscription_id)
+        return one.identity if one is not None else ""
 
-    def of(self, identity: Identity) -> Reach:
-        """Where the identity is, or why nowhere."""
-        if identity not in self._known:
-            self._known |= _awaited(self.view.reach([identity]))
-        return self._known[identity]
+    def _served(self, subscription_id: str) -> Subscription | None:
+        """A subscription that matches something; None for every other."""
+        one = self._book.get(subscription_id)
+        return one if one is not None and one in self._book.of(one.identity) else None
 
     def where(self, subscription_id: str, identity: Identity) -> str:
         """Where the subscription itself wakes: its receiver, else the place of its identity."""
-        subscription = self._subscriptions.get(subscription_id)
+        subscription = self._served(subscription_id)
         if subscription is not None and subscription.receiver is not None and subscription.is_posted:
             return subscription.receiver.shown
-        return self.of(identity).where
-
-    def window_hits(self, subscription_id: str) -> int:
-        """How many of its events joined a wake that another one had begun."""
-        return self.view.window_hits.get(subscription_id, 0)
+        return self.known[Identity(str(identity))].reach.where
 
     def why_unreachable(self, subscription: Subscription) -> str:
         """A `ResolveTarget`."""
+        home = self.known[subscription.identity]
         if (receiver := subscription.receiver) is not None and subscription.is_posted:
             # one that is suspended is tried again by itself
-            shut = _awaited(self.view.not_posted(subscription.identity, receiver))
+            shut = home.shut.get(subscription.id)
             return shut.remedy(subscription.identity, receiver.subscription_id) if shut is not None else ""
-        hold = self.of(subscription.identity).hold
+        hold = home.reach.hold
         if hold is None:
             return ""
-        speaker = self.view.speaker(subscription.identity)
-        is_anothers = speaker is not None and speaker.pane != subscription.pane
-        culprit = f"{speaker.id} says where it lives: " if speaker and is_anothers else ""
+        is_anothers = bool(home.speaker) and not home.is_placed and home.pane != subscription.pane
+        culprit = f"{home.speaker} says where it lives: " if is_anothers else ""
         return f"{culprit}{hold.detail}: {hold.remedy(subscription.identity)}"
 
     def overruled(self, subscription_id: str) -> str:
         """Why its identity is not in the pane that this very subscription names; empty for one that names none."""
-        subscription = self._subscriptions.get(subscription_id)
+        subscription = self._served(subscription_id)
         if subscription is None:
             return ""
+        home = self.known[subscription.identity]
         if subscription.receiver is not None and not subscription.is_posted:
-            aside = self.view.routes.shut_now(subscription.receiver)
+            aside = home.shut.get(subscription_id)
             return f"it is not pushed to its MCP client now: {aside.detail}" if aside is not None else ""
-        spoke = self.view.routes.speaks_for(subscription.identity)
-        is_meant = spoke is not None and spoke.pane == subscription.pane
-        return self.of(subscription.identity).overruled if is_meant else ""
+        return home.reach.overruled if home.speaker and home.pane == subscription.pane else ""
 
 
 def _require_webhooks(work: Workplace, wish: Wish) -> None:
@@ -288,10 +303,11 @@ def _require_pane(work: Workplace, wish: Wish) -> None:
 
     Where tmux does not answer at all nobody can tell, and it is written.
     """
-    from wake_bridge.offline.inspection import Inspection
-
     if wish.pane is None:
         return
+
+    from wake_bridge.offline.inspection import Inspection
+
     with contextlib.suppress(LedgerError, OperationFailed):
         place = _awaited(Inspection(work.settings).require_pane(DEFAULT_ADAPTER, wish.pane))
         session = wish.pane.removeprefix("=").partition(":")[0]

@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Self
 
 from wake_bridge.domain.causes import Cause
+from wake_bridge.domain.homes import Reach
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import Presence, PresenceState, fuse
 from wake_bridge.domain.routing import Address
 from wake_bridge.domain.values import dataclass
-from wake_bridge.engine.explain.presence_query import Reach
 from wake_bridge.ports.adapter import HarnessAdapter, PaneLister, Sight
 
 PaneKey = tuple[str, str]

@@ -9,6 +9,7 @@ from typing import Final
 
 from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Hold
+from wake_bridge.domain.homes import Reach
 from wake_bridge.domain.names import EPOCH_START, Identity, WakePolicy
 from wake_bridge.domain.presence import Evidence, Presence, PresenceSource, PresenceState
 from wake_bridge.domain.receivers import Receiver
@@ -38,22 +39,6 @@ class PresenceReading:
     adapter: str = ""
     others: Sequence[RouteState] = ()
     capabilities: Capabilities | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """Whether an identity can be woken now: `where` it is (`key` names the place), or `hold` why nowhere.
-
-    `adapter` is whose place it is, `harness` what is said to run there. `overruled` says in a clause why it is not where its newest subscription says; empty
-    where it is, or says nothing.
-    """
-
-    where: str = ""
-    key: str = ""
-    adapter: str = ""
-    hold: Hold | None = None
-    overruled: str = ""
-    harness: str = ""
 
 
 async def reaches_of(identities: Iterable[Identity], routes: Routes, watch: Watch) -> dict[Identity, Reach]:

@@ -172,6 +172,10 @@ class Tail:
         """The matching subscriptions of an identity, whatever their trigger."""
         return self._matcher.book.of(identity)
 
+    def subscriptions(self) -> Sequence[Subscription]:
+        """All of them, matching or not, as of the last look."""
+        return self._matcher.book.all()
+
     def reachable_identities(self) -> frozenset[Identity]:
         """Everyone with a subscription that can wake."""
         return self._matcher.book.identities()

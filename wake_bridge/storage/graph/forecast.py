@@ -17,7 +17,6 @@ from wake_bridge.domain.reasons import Refusal, held_because
 from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import (
     DEFAULT_ADAPTER,
-    SUBSCRIPTION_LABEL,
     Subscription,
     parse_subscription,
     why_no_adapter,
@@ -41,15 +40,21 @@ class Circumstances:
     resolve_target: ResolveTarget | None = None
 
 
-def judge_subscriptions(graph: Graph, circumstances: Circumstances) -> list[dict[str, Any]]:
-    """Every subscription as the commands print it, with `deliverable` and `why`, and in `note` what goes by a default."""
-    book, judged = book_of(graph, circumstances.settings), []
-    for node in graph.nodes(SUBSCRIPTION_LABEL):
-        subscription = parse_subscription(node.id, node.properties)
-        why = why_undeliverable(subscription, book, graph, circumstances)
-        note = "; ".join(f"{one}: the default is taken" for one in subscription.remarks)
-        judged.append({**shown_subscription(node), "deliverable": not why, "why": why, "note": note})
-    return judged
+def judge_subscription(
+    node: Node, book: SubscriptionBook, graph: Graph, circumstances: Circumstances
+) -> dict[str, Any]:
+    """A subscription as the commands print it, with `deliverable` and `why`, and in `note` what goes by a default.
+
+    Args:
+        node: where it stands.
+        book: all subscriptions of the graph.
+        graph: says whether its identity takes part.
+        circumstances: what it depends on besides.
+    """
+    subscription = parse_subscription(node.id, node.properties)
+    why = why_undeliverable(subscription, book, graph, circumstances)
+    note = "; ".join(f"{one}: the default is taken" for one in subscription.remarks)
+    return {**shown_subscription(node), "deliverable": not why, "why": why, "note": note}
 
 
 def why_undeliverable(

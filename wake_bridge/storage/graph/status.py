@@ -20,7 +20,7 @@ from wake_bridge.domain.signed_wakes import NO_GRAPH, NO_GRAPH_HINT
 from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL, parse_subscription
 from wake_bridge.domain.values import dataclass
-from wake_bridge.storage.graph.access import Graph
+from wake_bridge.storage.graph.access import Graph, Node
 from wake_bridge.storage.graph.opened import open_graph
 
 
@@ -71,8 +71,13 @@ def book_here(settings: Settings) -> SubscriptionBook:
 
 def book_of(graph: Graph, settings: Settings) -> SubscriptionBook:
     """All subscriptions, as the daemon judges them."""
-    book = _empty_book(settings, embedded=graph.is_embedded)
-    for node in graph.nodes(SUBSCRIPTION_LABEL):
+    return book_from(graph.nodes(SUBSCRIPTION_LABEL), settings, embedded=graph.is_embedded)
+
+
+def book_from(nodes: Iterable[Node], settings: Settings, *, embedded: bool) -> SubscriptionBook:
+    """The same, of nodes that were read already."""
+    book = _empty_book(settings, embedded=embedded)
+    for node in nodes:
         book.put(parse_subscription(node.id, node.properties))
     for signed in signed_subscriptions(settings):
         book.put(signed)

@@ -276,6 +276,24 @@ def test_what_one_host_alone_knows_of_is_told_there_and_comes_once_the_agent_is_
     other.sandbox.waits_for(lambda: other.told("make ended with 2"), what="the item")
 
 
+def test_an_agent_that_lives_on_another_host_is_no_fault_here_and_one_that_is_being_moved_says_so(hosts: Hosts) -> None:
+    """To bind a pane here to it would be the wrong thing; and while it is kept free for a host, nobody is about to wake it."""
+    first, second = hosts.first, hosts.second
+    first.world.agent("there")
+    first.sandbox.enlist("@there", "there")
+    first.sandbox.waits_for(lambda: hosts.owner("@there") == first.name, what="its lease")
+    [found] = [one for one in second.sandbox.lines("doctor", expect=None) if one["check"] == "target @there"]
+    assert (found["ok"], found["detail"], found["hint"] or "") == (True, f"{first.name} serves it", "")
+    seen = second.sandbox.ask("presence", "@there")
+    assert (seen["state"], seen["holdReason"], first.name in seen["why"]) == ("unknown", "other_host", True)
+    assert "hosts move @there" in seen["remedy"]
+
+    first.sandbox.run("hosts", "move", "@there", second.name)
+    first.sandbox.waits_for(lambda: not hosts.owner("@there"), what="it to be free for the other")
+    assert "another host is about to take it" in first.sandbox.run("why", "@there").stdout
+    first.world.tmux.run("kill-session", "-t", "=there")
+
+
 def test_an_agent_whose_host_is_silent_is_told_by_that_host(hosts: Hosts) -> None:
     """No other one sees it: the wake waits for that host, and comes there once its daemon runs again."""
     first, second = hosts.first, hosts.second

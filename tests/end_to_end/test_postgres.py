@@ -98,6 +98,7 @@ def test_a_server_that_refuses_is_waited_for_and_commands_say_what_to_do(
         admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,))
         [away] = house.daemon.waits_for_log("graph_away")
         refused = sandbox.run("send", "@patient", "--from", "@me", "--subject", "x", expect=4)
+        listed = sandbox.run("hosts", "list")
         admin.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true".encode())
     house.daemon.waits_for_log("graph_back")
     sandbox.send("@patient", "after that")
@@ -106,5 +107,7 @@ def test_a_server_that_refuses_is_waited_for_and_commands_say_what_to_do(
     assert "is not currently accepting connections" in away["reason"]
     assert "the daemon tries again by itself" in away["hint"]
     assert refused.stderr.startswith("error: the graph cannot be used now (database ")
+    assert "which hosts share the graph cannot be told" in listed.stderr
+    assert "no hosts" not in listed.stdout, "that is not known"
     assert ['"after that"' in text for text in agent.fake.submits()] == [True]
     assert len(house.daemon.entries("epoch_began")) == 1

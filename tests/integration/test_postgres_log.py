@@ -207,6 +207,61 @@ def test_a_log_that_is_emptied_while_a_backlog_is_read_is_noticed(postgres_url: 
     follower.log.close()
 
 
+@pytest.mark.parametrize(
+    ("said", "hint"),
+    [
+        ('no pg_hba.conf entry for host "10.0.0.7", user "laptop", database "wake", SSL encryption', "pg_hba.conf"),
+        (
+            'pg_hba.conf rejects connection for host "10.0.0.7", user "laptop", database "wake", no encryption',
+            "pg_hba.conf",
+        ),
+        ('role "laptop" is not permitted to log in', "ALTER ROLE"),
+        ('role "laptop" does not exist', "create the role"),
+        ('database "ssl" does not exist', "createdb NAME"),
+        ("no such database: wake", "createdb NAME"),
+        ('permission denied for database "wake"', "grant the role"),
+        ('too many connections for role "laptop"', "CONNECTION LIMIT"),
+        ("sorry, too many clients already", "max_connections"),
+        ("remaining connection slots are reserved for roles with the SUPERUSER attribute", "max_connections"),
+        ('password authentication failed for user "laptop"', "~/.pgpass"),
+        ("the database system is starting up", "tries again by itself"),
+    ],
+)
+def test_a_server_that_lets_nobody_in_is_told_with_what_to_do_about_it(said: str, hint: str) -> None:
+    """While it connects libpq tells words alone. What is wrong with pg_hba.conf no certificate mends."""
+    error = psycopg.OperationalError(
+        f'connection failed: connection to server at "10.0.0.7", port 5432 failed: FATAL:  {said}'
+    )
+    told = module.explained(error, GraphUrl("postgresql://laptop@db.example/wake"))
+    assert told.what == f"the graph cannot be used now ({said})"
+    assert hint in told.hint
+
+
+def test_a_database_that_is_not_there_is_told_with_how_to_make_it(postgres: PostgresServer) -> None:
+    """As the server says it."""
+    connection = PostgresConnection(GraphUrl(postgres.at("not_there")))
+    with pytest.raises(SourceUnavailable, match="does not exist") as refused:
+        connection.rows("SELECT")
+    assert "createdb NAME" in refused.value.hint
+
+
+def test_a_look_into_the_log_is_never_compiled(postgres: PostgresServer, postgres_url: str) -> None:
+    """Before version 18 what is switched off for it makes every plan look dear enough for JIT, which takes seconds each time."""
+    database = postgres_url.partition("?")[0].rpartition("/")[2]
+    with postgres.connected() as admin:
+        admin.execute(f"ALTER DATABASE {database} SET jit = on".encode())
+    connection = PostgresConnection(GraphUrl(postgres_url))
+    try:
+        assert connection.rows("SHOW jit") == [("on",)]
+        with connection.transaction(snapshot=True):
+            assert connection.rows("SHOW jit") == [("off",)]
+        assert connection.rows("SHOW jit") == [("on",)]
+    finally:
+        connection.close()
+        with postgres.connected() as admin:
+            admin.execute(f"ALTER DATABASE {database} RESET jit".encode())
+
+
 def test_a_look_at_news_asks_five_questions_and_four_where_no_row_matters(
     postgres_url: str, follower: Follower, monkeypatch: pytest.MonkeyPatch
 ) -> None:

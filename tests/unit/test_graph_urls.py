@@ -33,6 +33,14 @@ def _bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         f"postgres://me:{PASSWORD}@db:5433,other/wake",
         f"postgresql://db/wake?user=me&password={PASSWORD}",
         f"postgresql://db/wake?sslpassword={PASSWORD}",
+        f"postgresql://db/wake?PASSWORD={PASSWORD}",
+        f"postgresql://me:{PASSWORD}#2@db/wake",
+        f"postgresql://me:x#{PASSWORD}@db/wake",
+        f"postgresql://me:x/{PASSWORD}@db/wake",
+        f"postgresql://me:12/{PASSWORD}@db/wake",
+        f"postgresql://me:x?y={PASSWORD}@db/wake",
+        f"postgresql://me:x&{PASSWORD}@db/wake",
+        f"postgresql://me:x@{PASSWORD}@db/wake",
     ],
 )
 def test_a_password_is_refused_and_not_repeated(url: str, tmp_path: Path) -> None:
@@ -44,6 +52,32 @@ def test_a_password_is_refused_and_not_repeated(url: str, tmp_path: Path) -> Non
     told = str(refused.value) + "".join(refused.value.problems)
     assert "~/.pgpass" in told
     assert PASSWORD not in told
+
+
+def test_a_url_is_no_file_and_its_password_is_not_repeated(tmp_path: Path) -> None:
+    """In `graph.path` it would name a file, and be shown wherever that is."""
+    config = tmp_path / "config.toml"
+    config.write_text(f'[graph]\npath = "postgresql://me:{PASSWORD}@db/wake"\n')
+    with pytest.raises(ConfigurationInvalid) as refused:
+        load_settings(str(config), {})
+    told = str(refused.value) + "".join(refused.value.problems)
+    assert "graph.url" in told
+    assert PASSWORD not in told
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me@db:5432,[::1]:5433/wake?application_name=me@laptop",
+        "postgresql://me@db:/wake",
+        "postgresql://me%40home@db/a@b",
+        "postgresql:///wake?host=/run/a@b",
+        "postgresql://db:port/wake",
+    ],
+)
+def test_an_at_sign_alone_is_no_password(url: str) -> None:
+    """Names of users, databases, directories and programs may have one."""
+    assert GraphUrl(url).text == url
 
 
 @pytest.mark.parametrize("text", ["mysql://db/wake", "postgresql://[db/wake", "db.example"])

@@ -142,14 +142,14 @@ def list_hosts(run: CommandContext) -> None:
     for link in known.incoming:
         run.console.line({"link": link, "state": "let in"}, f"{link}  links here, and may wake the agents of this host")
     sharing = _sharing(run, known.own)
-    for record, line in sharing:
+    for record, line in sharing or ():
         run.console.line(record, line)
-    if not known.linked and not known.incoming and not sharing:
+    if not known.linked and not known.incoming and sharing == []:
         run.console.say("no hosts; `wake-bridge hosts add NAME` links one that ssh can reach")
 
 
-def _sharing(run: CommandContext, own: str) -> list[tuple[dict[str, Any], str]]:
-    """The hosts that share the graph, each with its line; what cannot be asked now is said, and keeps nothing else back."""
+def _sharing(run: CommandContext, own: str) -> list[tuple[dict[str, Any], str]] | None:
+    """The hosts that share the graph, each with its line; what cannot be asked now is said, keeps nothing else back, and is None."""
     from wake_bridge.domain.errors import OperationFailed, SourceError
     from wake_bridge.records import sharing_record
     from wake_bridge.storage.graph.opened import open_host_desk
@@ -159,7 +159,7 @@ def _sharing(run: CommandContext, own: str) -> list[tuple[dict[str, Any], str]]:
         found = desk.hosts() if desk is not None else ()
     except (SourceError, OperationFailed) as away:
         run.console.warn(f"note: which hosts share the graph cannot be told: {away}")
-        return []
+        return None
     if desk is not None:
         desk.close()
     lines = []

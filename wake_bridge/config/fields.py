@@ -36,7 +36,7 @@ from wake_bridge.domain.attention import TOLD_BY_DEFAULT
 from wake_bridge.domain.channels import HUMAN
 from wake_bridge.domain.escalation import MOST_REPEATS
 from wake_bridge.domain.events import ItemMode, ItemPriority, ItemTier
-from wake_bridge.domain.graph_places import GraphUrl
+from wake_bridge.domain.graph_places import SCHEMES, GraphUrl
 from wake_bridge.domain.guards import QuietHours
 from wake_bridge.domain.items import DEBOUNCE
 from wake_bridge.domain.names import AttentionKind
@@ -56,6 +56,14 @@ class GraphTable(Table):
     watch: bool = Field(default=True, description="use file events, or notices of PostgreSQL, as hints")
     user_scope: bool = Field(default=False, description="match private rows only for their owner")
     serve: Texts = Field((), description="extra harnessTargets to serve on a foreign graph")
+
+    @field_validator("path")
+    @classmethod
+    def _is_a_file(cls, text: str) -> str:
+        # taken for a file it would be shown wherever the file's name is, with a password that may be in it
+        if text.startswith(SCHEMES):
+            raise ValueError("is a URL: it belongs into graph.url, without a password")
+        return text
 
     @field_validator("url")
     @classmethod

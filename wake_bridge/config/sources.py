@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Key = tuple[str, ...]
 """A key's path through the tables, such as `("presence", "relook", "min")`."""
 
-_CREDENTIALS: Final = re.compile(r"(://[^/@:\s]*:|password=)[^@&\s\"]*", re.IGNORECASE)
+_CREDENTIALS: Final = re.compile(r"(://[^/@:\s]*:)(?:[^\s\"]*(?=@)|[^@\s\"]*)|(password=)[^&\s\"]*", re.IGNORECASE)
 _SECRET: Final = re.compile(r"(key|token|secret|password|recipient)$", re.IGNORECASE)
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 _LONGEST_VALUE: Final = 80
@@ -77,7 +77,7 @@ def shown(value: object, key: str) -> str:
         return "(withheld)"
     if isinstance(value, dict):
         return ""
-    text = _CREDENTIALS.sub(r"\1…", json.dumps(value, ensure_ascii=False, default=str))
+    text = _CREDENTIALS.sub(r"\1\2…", json.dumps(value, ensure_ascii=False, default=str))
     return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"
 
 

@@ -29,7 +29,7 @@ from wake_bridge.integrations.agent_files import has_mcp_server, read_files_reco
 from wake_bridge.integrations.agent_files.hook_settings import PURPOSES
 from wake_bridge.integrations.channels import ChannelSenders
 from wake_bridge.offline.fragile_names import steps, whose
-from wake_bridge.offline.holds import holds_of
+from wake_bridge.offline.holds import holds_of, left_to_its_host
 from wake_bridge.offline.inspection import Inspection
 from wake_bridge.panes import fragile_names
 from wake_bridge.ports.adapter import Notifier, Nowhere, Place
@@ -171,6 +171,8 @@ async def targets(view: Inspection, settings: Settings) -> list[Finding]:
 
 async def _target(view: Inspection, settings: Settings, identity: Identity, reach: Reach) -> list[Finding]:
     findings = [*_set_aside(view, identity), *_held(settings, identity)]
+    if reach.hold is not None and (other := left_to_its_host(settings, identity)) is not None:
+        return [*findings, well(f"target {identity}", f"{other.detail} serves it")]
     if reach.hold is not None:
         return [*findings, ill(f"target {identity}", reach.hold.detail, reach.hold.remedy(identity))]
     found = [(route, await view.watch.locate(route)) for route in view.routes.of(identity)]

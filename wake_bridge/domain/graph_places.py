@@ -29,12 +29,13 @@ class GraphUrl:
         if not self.text.startswith(SCHEMES):
             raise ValueError("is no URL of PostgreSQL: it begins with postgresql://")
         try:
-            parts = urlsplit(self.text)
+            parts = self._parts
             asked = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
         except ValueError:
             # what is wrong may be the password: nothing of it is told
             raise ValueError("is no URL of PostgreSQL that can be read") from None
-        if parts.password is not None or any(name in _SECRETS for name, _ in asked):
+        is_told = parts.password is not None or any(name.lower() in _SECRETS for name, _ in asked)
+        if is_told or _is_cut_short(parts):
             raise ValueError(
                 "holds a password, which everybody who reads the file or looks at the processes would see:"
                 " take it out and put it into ~/.pgpass (chmod 600), as HOST:PORT:DATABASE:USER:PASSWORD"
@@ -47,7 +48,7 @@ class GraphUrl:
     @property
     def options(self) -> dict[str, str]:
         """What stands behind the `?`."""
-        return dict(parse_qsl(urlsplit(self.text).query, keep_blank_values=True))
+        return dict(parse_qsl(self._parts.query, keep_blank_values=True))
 
     @property
     def is_local(self) -> bool:
@@ -57,7 +58,7 @@ class GraphUrl:
     @property
     def key(self) -> str:
         """The same for every way to write the same hosts, ports and database."""
-        parts, options = urlsplit(self.text), self.options
+        parts, options = self._parts, self.options
         database = options.get("dbname") or unquote(parts.path.lstrip("/")) or parts.username or ""
         service = options.get("service", "")
         ports = options.get("port") or ",".join(
@@ -66,8 +67,13 @@ class GraphUrl:
         return "|".join((",".join(self._hosts), ports, database, service))
 
     @property
+    def _parts(self) -> SplitResult:
+        # libpq knows no fragment: to it `#` is a character as any other, also in a password
+        return urlsplit(self.text.replace("#", "%23"))
+
+    @property
     def _hosts(self) -> list[str]:
-        parts = urlsplit(self.text)
+        parts = self._parts
         told = self.options.get("host")
         if told is not None:
             return told.split(",")
@@ -80,6 +86,14 @@ class GraphUrl:
 
 def _netloc(parts: SplitResult) -> str:
     return parts.netloc.rpartition("@")[2]
+
+
+def _is_cut_short(parts: SplitResult) -> bool:
+    """Whether a password with `/` or `?` in it stands before an `@` further on: what looks like a port is its beginning."""
+    ports = [one.rpartition(":")[2] for one in _netloc(parts).split(",") if _has_port(one)]
+    if all(one.isdecimal() or not one for one in ports):
+        return bool(ports) and "/" in parts.path.partition("@")[2]
+    return "@" in parts.path + parts.query
 
 
 def _has_port(host: str) -> bool:

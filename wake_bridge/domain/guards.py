@@ -116,6 +116,10 @@ class QuietHours:
         return max(0, length - since_start)
 
 
+ABOUT_TO_TAKE: Final = "another host is about to take it"
+"""Why nobody drives an identity that a person has just moved."""
+
+
 @dataclass(frozen=True, slots=True)
 class OtherDriver:
     """What else drives the same agents, in a clause, or why nobody can tell."""

@@ -12,7 +12,7 @@ from wake_bridge.domain.causes import Cause
 from wake_bridge.domain.delivery import Hold
 from wake_bridge.domain.errors import OperationFailed, SourceError
 from wake_bridge.domain.events import WakeEvent
-from wake_bridge.domain.guards import OtherDriver
+from wake_bridge.domain.guards import ABOUT_TO_TAKE, OtherDriver
 from wake_bridge.domain.names import Identity
 from wake_bridge.engine.deliver.switches import SwitchReader, holds_now
 from wake_bridge.engine.settings import Current
@@ -56,11 +56,22 @@ def _elsewhere(settings: Settings, identity: Identity) -> OtherDriver | None:
     with suppress(SourceError, OperationFailed):
         desk = open_host_desk(settings.graph_place) if settings.has_graph else None
         if desk is not None:
+            own = HostsFile(settings.state_dir).known().own
             with closing(desk):
-                host = desk.server_of(identity)
-            if host and host != HostsFile(settings.state_dir).known().own:
+                host, wanted = desk.server_of(identity), desk.wanted_for(identity)
+            if host and host != own:
                 return OtherDriver(host, Cause.OTHER_HOST)
+            if not host and wanted and wanted != own:
+                return OtherDriver(ABOUT_TO_TAKE, Cause.LEASE_AWAY)
     return None
+
+
+def left_to_its_host(settings: Settings, identity: Identity) -> Hold | None:
+    """That another host on the same graph serves it; None where none does, or nobody can tell."""
+    other = _elsewhere(settings, identity)
+    if other is None or other.cause is not Cause.OTHER_HOST:
+        return None
+    return Hold(other.cause.reason, other.told, cause=other.cause)
 
 
 def _participation(settings: Settings, identity: Identity) -> str:

@@ -12,9 +12,11 @@ from typing import Any
 from wake_bridge.config.settings import Settings
 from wake_bridge.control.client import ask
 from wake_bridge.control.serving import LOOKS_TAKE, PATIENCE, hold_told, view_of
+from wake_bridge.domain.causes import HoldReason
 from wake_bridge.domain.errors import NotFound, NotRunning, OperationFailed
 from wake_bridge.domain.homes import DoubtfulName, Home, Reach
 from wake_bridge.domain.names import Identity
+from wake_bridge.domain.reasons import held_because
 from wake_bridge.storage.graph.nodes import require_known
 
 
@@ -29,10 +31,23 @@ def presence_now(settings: Settings, identity: Identity) -> dict[str, Any]:
     require_known(settings, identity)
     told = _told(settings, "presence", identity)
     if told is not None:
-        return dict(told)
+        return _left_to_its_host(settings, identity, told)
     from wake_bridge.offline.inspection import looked_at
 
-    return looked_at(settings, identity)
+    return _left_to_its_host(settings, identity, looked_at(settings, identity))
+
+
+def _left_to_its_host(settings: Settings, identity: Identity, record: Mapping[str, Any]) -> dict[str, Any]:
+    """The same; of one that has no place here, and that another host on the graph serves, this instead of how to give it one."""
+    if record["holdReason"] != HoldReason.UNREACHABLE or record["host"] is not None:
+        return dict(record)
+    from wake_bridge.offline.holds import left_to_its_host
+
+    hold = left_to_its_host(settings, identity)
+    if hold is None:
+        return dict(record)
+    told = {"why": held_because(hold, identity), "remedy": hold.remedy(identity)}
+    return {**record, **told, "holdReason": hold.reason, "cause": hold.cause}
 
 
 def routes_now(settings: Settings, identity: Identity) -> dict[str, Any]:

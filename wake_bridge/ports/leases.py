@@ -131,6 +131,9 @@ class HostDesk(Protocol):
     def server_of(self, identity: Identity) -> str:
         """The living host that holds its lease; empty where none does."""
 
+    def wanted_for(self, identity: Identity) -> str:
+        """The host that a person has just moved it to, for as long as it is kept free for that one; else empty."""
+
     def note_shown(self, identity: Identity, subject_keys: Sequence[str], host: str) -> None:
         """A command on that host has shown it those: no host needs to tell it."""
 

@@ -186,13 +186,14 @@ def test_a_person_moves_a_lease_to_a_host_that_lives(base: Database) -> None:
     """Its owner is told; nobody but the wanted one takes it meanwhile."""
     base.a.take([X], [])
     assert base.desk.move(X, "b") == ("a", "b")
+    assert base.desk.wanted_for(X) == "b"
     assert base.a.renew([]).unwanted == [X]
     base.a.give_back([X])
     assert base.a.take([X], []) == {}
     assert base.b.take([X], []) == {X: 2}
     assert base.b.renew([]).unwanted == []
     assert [(one.host, one.identities) for one in base.desk.hosts()] == [("a", ()), ("b", (X,))]
-    assert base.desk.server_of(X) == "b"
+    assert (base.desk.server_of(X), base.desk.wanted_for(X)) == ("b", "")
 
     base.lasts("a", -1)
     with pytest.raises(RefusedForSafety, match="no daemon of a is alive"):

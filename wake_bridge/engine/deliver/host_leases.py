@@ -17,7 +17,7 @@ import structlog
 from wake_bridge.domain.causes import Cause
 from wake_bridge.domain.delivery import Delivery, Outcome, Progress, progress_in
 from wake_bridge.domain.errors import OperationFailed, SourceError
-from wake_bridge.domain.guards import OtherDriver
+from wake_bridge.domain.guards import ABOUT_TO_TAKE, OtherDriver
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.engine.deliver.leases import FenceNotHeld
 from wake_bridge.ports.adapter import SendBy
@@ -347,7 +347,7 @@ class HostLeases:
     def _nobodys(self, identity: Identity) -> OtherDriver | None:
         if identity in self._tokens:
             return None
-        return OtherDriver("another host is about to take it", Cause.LEASE_AWAY)
+        return OtherDriver(ABOUT_TO_TAKE, Cause.LEASE_AWAY)
 
     def _forget(self, identity: Identity) -> None:
         self._tokens.pop(identity, None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import socket
 import threading
 import time
@@ -51,10 +52,12 @@ STATEMENT_LIMIT: Final = 20.0
 
 _AT_ONCE: Final = 1000
 
-# a log that has just grown has no statistics: without these a page would be found by sorting all that is behind it
+# a log that has just grown has no statistics: without these a page would be found by sorting all that is behind it; until
+# version 18 a way that is off counts as so dear that the server would compile each question, for seconds of processor time
 _SNAPSHOT: Final = """
     BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY;
-    SET LOCAL enable_sort = off; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off
+    SET LOCAL enable_sort = off; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off;
+    SET LOCAL jit = off
 """
 _TRUSTED_FOR: Final = 1.0
 """Seconds for which a connection that has just answered is taken to be there still."""
@@ -81,6 +84,22 @@ _HINTS: Final = {
     "53300": "raise max_connections, or put a pooler before the server",
     "42501": "grant the role what it needs; docs/many-hosts.md lists the roles",
 }
+# while it connects libpq tells no sqlstate: then what the server says in English is all that there is to know it by
+_WHILE_CONNECTING: Final = (
+    ("pg_hba.conf ", _HINTS["28000"]),
+    ("is not permitted to log in", "let the database's owner allow it: `ALTER ROLE … LOGIN`"),
+    ('role ".*" does not exist', "let the database's owner create the role, or name another one in graph.url"),
+    ('database ".*" does not exist|no such database', _HINTS["3D000"]),
+    ("permission denied for database", _HINTS["42501"]),
+    ("too many connections for ", "raise the CONNECTION LIMIT that it has, or put a pooler before the server"),
+    ("too many clients|connection slots are reserved", _HINTS["53300"]),
+    (
+        "invalid (uri|port|sslmode|integer)|definition of service",
+        "correct graph.url, or the service file that it names",
+    ),
+    ("certificate|ssl", _TLS),
+    ("password", _GIVE_ONE),
+)
 
 
 class _Impatient(psycopg.Connection[tuple[Any, ...]]):
@@ -292,13 +311,8 @@ def explained(error: psycopg.Error, place: GraphUrl) -> SourceError | OperationF
         return SourceUnavailable(f"this role may not do that ({text})", where, hint=_HINTS[state])
     if state == "3D000" or state.startswith("28"):
         return SourceUnavailable(f"the server does not let us in ({text})", where, hint=_HINTS.get(state, _GIVE_ONE))
-    hint = _HINTS.get(state, _LATER)
-    lowered = text.lower()
-    if "certificate" in lowered or "ssl" in lowered:
-        hint = _TLS
-    elif "password" in lowered:
-        hint = _GIVE_ONE
-    return SourceUnavailable(f"the graph cannot be used now ({text})", where, hint=hint)
+    heard = next((hint for words, hint in _WHILE_CONNECTING if re.search(words, text, re.IGNORECASE)), _LATER)
+    return SourceUnavailable(f"the graph cannot be used now ({text})", where, hint=_HINTS.get(state, heard))
 
 
 def _constraint(error: psycopg.Error) -> str:

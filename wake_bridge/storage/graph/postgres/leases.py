@@ -252,6 +252,14 @@ class PostgresHostDesk:
         )
         return str(rows[0][0]) if rows else ""
 
+    def wanted_for(self, identity: Identity) -> str:
+        """See `HostDesk.wanted_for`."""
+        rows = self._base.rows(
+            "SELECT wanted FROM wake_bridge.leases WHERE identity = %s AND wanted_until > clock_timestamp()",
+            (identity,),
+        )
+        return str(rows[0][0]) if rows else ""
+
     def note_shown(self, identity: Identity, subject_keys: Sequence[str], host: str) -> None:
         """See `HostDesk.note_shown`."""
         self._base.run(

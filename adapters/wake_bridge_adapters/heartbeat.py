@@ -7,9 +7,7 @@ When it is time for a nudge, and what that says, is the engine's business.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar
-
-from pydantic import BaseModel, ConfigDict, Field
+from typing import TYPE_CHECKING, ClassVar
 
 from wake_bridge.domain.delivery import HoldReason, Proof
 from wake_bridge.domain.names import Identity
@@ -26,15 +24,13 @@ from wake_bridge.ports.adapter import (
     Trace,
     Tracer,
     Wake,
+    config_from,
 )
 
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
-class HeartbeatConfig(BaseModel):
-    """`[adapters.heartbeat]`: how often it speaks is said in `[heartbeat]`."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    enabled: bool = Field(default=True, description="nudge through the adapter that reaches the identity")
+    from wake_bridge_adapters.tables import HeartbeatConfig
 
 
 class HeartbeatAdapter:
@@ -42,7 +38,7 @@ class HeartbeatAdapter:
 
     name: ClassVar[str] = "heartbeat"
     capabilities: ClassVar[Capabilities] = Capabilities(guard="carrier", ack_kind="carrier", last_resort=True)
-    Config: ClassVar[type[BaseModel]] = HeartbeatConfig
+    Config: ClassVar[type[BaseModel]] = config_from("wake_bridge_adapters.tables:HeartbeatConfig")
 
     def __init__(self, config: HeartbeatConfig, context: AdapterContext) -> None:
         del config

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Final
-
-from pydantic import BaseModel, ConfigDict, Field
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Progress, Proof, Step
@@ -26,18 +24,16 @@ from wake_bridge.ports.adapter import (
     Trace,
     Unknown,
     Wake,
+    config_from,
 )
 from wake_bridge.ports.sessions import PushChannel, PushClient
 
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from wake_bridge_adapters.tables import McpPushConfig
+
 _LIMITS: Final = TargetLimits(takes_envelopes=True)
-
-
-class McpPushConfig(BaseModel):
-    """`[adapters.mcp]`: which identities are pushed to, `mcp_push` in their targets says: docs/mcp.md."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    enabled: bool = Field(default=True, description="push wakes to MCP clients that take them")
 
 
 class McpPushAdapter:
@@ -54,7 +50,7 @@ class McpPushAdapter:
         per_subscription=True,
         needs_sign=True,
     )
-    Config: ClassVar[type[BaseModel]] = McpPushConfig
+    Config: ClassVar[type[BaseModel]] = config_from("wake_bridge_adapters.tables:McpPushConfig")
 
     def __init__(self, config: McpPushConfig, context: AdapterContext) -> None:
         del config

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Final
-
-from pydantic import BaseModel, ConfigDict, Field
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Proof, Step
@@ -25,21 +23,17 @@ from wake_bridge.ports.adapter import (
     Place,
     TargetLimits,
     Wake,
+    config_from,
 )
 from wake_bridge.ports.hosts import HostLinks, NotSentThere, UnansweredThere
 
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from wake_bridge_adapters.tables import OtherHostConfig
+
 _LIMITS: Final = TargetLimits(takes_envelopes=True)
 _SUCCESS: Final = range(200, 300)
-
-
-class OtherHostConfig(BaseModel):
-    """`[adapters.ssh]`: which hosts there are, `wake-bridge hosts` says: docs/many-hosts.md."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    enabled: bool = Field(
-        default=True, description="hand wakes to the daemons of other hosts (`wake-bridge hosts add`)"
-    )
 
 
 class OtherHostAdapter:
@@ -56,7 +50,7 @@ class OtherHostAdapter:
         presence_independent=True,
         per_subscription=True,
     )
-    Config: ClassVar[type[BaseModel]] = OtherHostConfig
+    Config: ClassVar[type[BaseModel]] = config_from("wake_bridge_adapters.tables:OtherHostConfig")
 
     def __init__(self, config: OtherHostConfig, context: AdapterContext) -> None:
         del config

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from wake_bridge_adapters.heartbeat import HeartbeatAdapter, HeartbeatConfig
-from wake_bridge_adapters.osascript import OsascriptAdapter, OsascriptConfig
+from wake_bridge_adapters.heartbeat import HeartbeatAdapter
+from wake_bridge_adapters.osascript import OsascriptAdapter
+from wake_bridge_adapters.tables import HeartbeatConfig, OsascriptConfig, TmuxConfig
 from wake_bridge_adapters.tmux import TmuxAdapter
-from wake_bridge_adapters.tmux.adapter import TmuxConfig
 
 from wake_bridge.demo.fake_harness import FakeHarness
 from wake_bridge.demo.tmux_server import PrivateTmux

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 import pytest
-from wake_bridge_adapters.codex import CodexAdapter, CodexConfig
-from wake_bridge_adapters.copilot_cli import CopilotAdapter, CopilotConfig
-from wake_bridge_adapters.opencode import OpenCodeAdapter, OpenCodeConfig
-from wake_bridge_adapters.qwen_code import QwenCodeAdapter, QwenCodeConfig
+from wake_bridge_adapters.codex import CodexAdapter
+from wake_bridge_adapters.copilot_cli import CopilotAdapter
+from wake_bridge_adapters.opencode import OpenCodeAdapter
+from wake_bridge_adapters.qwen_code import QwenCodeAdapter
+from wake_bridge_adapters.tables import CodexConfig, CopilotConfig, OpenCodeConfig, QwenCodeConfig
 
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import PresenceState

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from wake_bridge_adapters.claude_code import ClaudeCodeAdapter, ClaudeCodeConfig
+from wake_bridge_adapters.claude_code import ClaudeCodeAdapter
 from wake_bridge_adapters.claude_code.attempt import Patience
+from wake_bridge_adapters.tables import ClaudeCodeConfig
 
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.routing import Address, Expected

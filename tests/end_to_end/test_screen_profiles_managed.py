@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import stat
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,18 +21,14 @@ def pigeon(playground: Playground, tmp_path: Path) -> Path:
     impostors = Impostors(tmp_path / "programs")
     impostors.node_program("pigeon", "@loft/pigeon", "2.0.0", "--log", str(tmp_path / "pigeon.jsonl"))
     known = load_profile(impostors.profiles / "pigeon.toml")
-    placeholder = known.composer.placeholder.model_copy(update={"strings": ("Older words",), "ghost": False})
-    older = known.model_copy(
-        update={"versions": ("1.0.0",), "composer": known.composer.model_copy(update={"placeholder": placeholder})}
-    )
+    placeholder = replace(known.composer.placeholder, strings=("Older words",), ghost=False)
+    older = replace(known, versions=("1.0.0",), composer=replace(known.composer, placeholder=placeholder))
     screens = playground.sandbox.config_file.parent / "screens"
     screens.mkdir()
     (screens / "pigeon.toml").write_text(profile_text(older))
     pane = playground.tmux.new_pane([f"{impostors.search_path[0]}/pigeon"], session="agent")
     playground.tmux.waits_until(pane, lambda look: "Ask the fake agent" in look.text, what="its screen")
-    (tmp_path / "newer.toml").write_text(
-        profile_text(known.model_copy(update={"versions": ("1.0.0", "2.0.0")})), encoding="utf-8"
-    )
+    (tmp_path / "newer.toml").write_text(profile_text(replace(known, versions=("1.0.0", "2.0.0"))), encoding="utf-8")
     return screens
 
 
@@ -108,7 +105,7 @@ def test_the_newest_release_is_fetched_by_pip_and_only_shown(playground: Playgro
     sandbox, found = playground.sandbox, tmp_path / "wheels"
     found.mkdir()
     codex = load_profile(BUNDLED / "codex.toml")
-    text = profile_text(codex.model_copy(update={"versions": ("99.0.0",)}))
+    text = profile_text(replace(codex, versions=("99.0.0",)))
     with zipfile.ZipFile(found / "wake_bridge-99.0-py3-none-any.whl", "w") as wheel:
         wheel.writestr("wake_bridge_adapters/screens/codex.toml", text)
         wheel.writestr(

@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 import shlex
 import stat
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,9 @@ from wake_bridge.testing.playground import AgentPane, Impostors, Playground
 def stranger(playground: Playground) -> AgentPane:
     """An enlisted agent whose profile, trusted once for an older version, does not know its placeholder."""
     fake = load_profiles()["fake"]
-    placeholder = fake.composer.placeholder.model_copy(update={"strings": ("Older words",), "ghost": False})
-    composer = fake.composer.model_copy(update={"placeholder": placeholder})
-    older = fake.model_copy(update={"composer": composer, "versions": ("1.0.0",)})
+    placeholder = replace(fake.composer.placeholder, strings=("Older words",), ghost=False)
+    composer = replace(fake.composer, placeholder=placeholder)
+    older = replace(fake, composer=composer, versions=("1.0.0",))
     write_profile(_screens(playground), "fake", profile_text(older))
     playground.sandbox.run("init")
     return playground.enlisted("agent")
@@ -177,12 +178,12 @@ def test_what_is_told_of_a_version_or_a_prompt_that_is_not_known_helps_when_it_i
     impostors = Impostors(tmp_path / "programs")
     impostors.node_program("pigeon", "@loft/pigeon", "2.0.0", "--log", str(tmp_path / "pigeon.jsonl"))
     known = load_profile(impostors.profiles / "pigeon.toml")
-    plain = known.composer.glyph_style.model_copy(update={"bold": False})
+    plain = replace(known.composer.glyph_style, bold=False)
     changed: dict[str, dict[str, Any]] = {
         "version": {"versions": ("1.0.0",), "strict_version": True},
-        "glyph-style": {"composer": known.composer.model_copy(update={"glyph_style": plain})},
+        "glyph-style": {"composer": replace(known.composer, glyph_style=plain)},
     }
-    write_profile(_screens(playground), "pigeon", profile_text(known.model_copy(update=changed[cause])))
+    write_profile(_screens(playground), "pigeon", profile_text(replace(known, **changed[cause])))
     sandbox = playground.sandbox
     pane = playground.tmux.new_pane([f"{impostors.search_path[0]}/pigeon"], session="agent")
     playground.tmux.waits_until(pane, lambda look: "Ask the fake agent" in look.text, what="its screen")
@@ -203,7 +204,7 @@ def test_a_version_that_cannot_be_told_is_not_to_be_trusted_past_a_strict_profil
 ) -> None:
     """There is no version to write down: what can be done is said, and nothing is written."""
     file = _screens(playground) / "fake.toml"
-    strict = load_profile(file).model_copy(update={"strict_version": True})
+    strict = replace(load_profile(file), strict_version=True)
     write_profile(_screens(playground), "fake", profile_text(strict))
     before = file.read_text()
 

@@ -21,7 +21,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -224,8 +224,8 @@ class Trials:
 
 
 def _occupants(profile: Profile, gap: int) -> Occupants:
-    paste = profile.paste.model_copy(update={"gap_ms": gap})
-    return Occupants({profile.name: profile.model_copy(update={"paste": paste})})
+    paste = replace(profile.paste, gap_ms=gap)
+    return Occupants({profile.name: replace(profile, paste=paste)})
 
 
 def one_round(program: Program, gaps: Sequence[int], panes: int, enough: float) -> list[tuple[Trial, list[str]]]:

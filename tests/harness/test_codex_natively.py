@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from wake_bridge_adapters.codex import CodexAdapter, CodexConfig
+from wake_bridge_adapters.codex import CodexAdapter
+from wake_bridge_adapters.tables import CodexConfig
 
 from tests.harness.cells import arrived_once
 from tests.harness.house import MANY_WAKES, PATIENCE, House

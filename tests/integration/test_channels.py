@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 from standardwebhooks import Webhook
-from wake_bridge_adapters.webhook import WebhookAdapter, WebhookConfig
+from wake_bridge_adapters.webhook import WebhookAdapter
+from wake_bridge_adapters.webhook.table import WebhookConfig
 
 from wake_bridge.config.fields import Configuration
 from wake_bridge.config.recipients import channels_of

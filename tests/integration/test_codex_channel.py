@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from wake_bridge_adapters.codex import CodexAdapter, CodexConfig
+from wake_bridge_adapters.codex import CodexAdapter
+from wake_bridge_adapters.tables import CodexConfig
 
 from wake_bridge.domain.delivery import HoldReason, Progress, Proof, Step, progress_of
 from wake_bridge.domain.names import Identity, Instant

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from wake_bridge_adapters.copilot_cli import CopilotAdapter, CopilotConfig
+from wake_bridge_adapters.copilot_cli import CopilotAdapter
+from wake_bridge_adapters.tables import CopilotConfig
 
 from wake_bridge.domain.delivery import Progress, Proof, Step, progress_of
 from wake_bridge.domain.names import Identity

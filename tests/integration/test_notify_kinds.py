@@ -122,8 +122,8 @@ def test_a_desktop_shows_it_as_text_and_without_one_it_is_refused(bus: str) -> N
 
 def test_tmux_shows_it_where_a_person_is_and_says_where_nobody_is(tmux_program: str) -> None:  # noqa: ARG001 - asked for what it demands
     """`tmux`: the client that was used last; accepted only where one is attached."""
+    from wake_bridge_adapters.tables import TmuxConfig
     from wake_bridge_adapters.tmux import TmuxAdapter
-    from wake_bridge_adapters.tmux.adapter import TmuxConfig
 
     from wake_bridge.ports.adapter import AdapterContext
     from wake_bridge.system.clock import SteadyClock

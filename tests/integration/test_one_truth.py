@@ -312,7 +312,7 @@ def started(name: str, *where: str) -> Prepare:
 
 def knows_older_screens(house: House) -> None:
     """A profile of its own, which is strict about versions; which one runs cannot be told."""
-    strict = load_profiles()["fake"].model_copy(update={"versions": ("1.0.0",), "strict_version": True})
+    strict = replace(load_profiles()["fake"], versions=("1.0.0",), strict_version=True)
     write_profile(house.config.parent / "screens", "fake", profile_text(strict))
 
 

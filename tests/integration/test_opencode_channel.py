@@ -9,9 +9,10 @@ from typing import Any, Final
 
 import pytest
 from wake_bridge_adapters.loopback import Listener
-from wake_bridge_adapters.opencode import OpenCodeAdapter, OpenCodeConfig
+from wake_bridge_adapters.opencode import OpenCodeAdapter
 from wake_bridge_adapters.program_servers import SERVERLESS_LASTS, ProgramServers
 from wake_bridge_adapters.recorded import NotThere, Program
+from wake_bridge_adapters.tables import OpenCodeConfig
 
 from wake_bridge.domain.delivery import HoldReason, Progress, Proof, Step, progress_of
 from wake_bridge.domain.names import Identity

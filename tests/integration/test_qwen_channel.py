@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from wake_bridge_adapters.qwen_code import QwenCodeAdapter, QwenCodeConfig
+from wake_bridge_adapters.qwen_code import QwenCodeAdapter
+from wake_bridge_adapters.tables import QwenCodeConfig
 
 from wake_bridge.domain.delivery import HoldReason, Progress, Proof, Step, progress_of
 from wake_bridge.domain.names import Identity

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import structlog
 from wake_bridge_adapters.heartbeat import HeartbeatAdapter
-from wake_bridge_adapters.webhook import WebhookAdapter, WebhookConfig
+from wake_bridge_adapters.webhook import WebhookAdapter
+from wake_bridge_adapters.webhook.table import WebhookConfig
 
 from wake_bridge.domain.causes import Cause
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Outcome

@@ -16,9 +16,10 @@ from typing import Any
 
 import pytest
 from standardwebhooks import Webhook
-from wake_bridge_adapters.webhook import WebhookAdapter, WebhookConfig
+from wake_bridge_adapters.webhook import WebhookAdapter
 from wake_bridge_adapters.webhook.addresses import Allowed, Forbidden, IPAddress, NameLookup
 from wake_bridge_adapters.webhook.post import MOST_ANSWERED, NotSent, Reply, Sender, Unanswered
+from wake_bridge_adapters.webhook.table import WebhookConfig
 
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.receivers import LONGEST_WISH, Receiver, Secret

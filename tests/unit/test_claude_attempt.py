@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from wake_bridge_adapters.claude_code import ClaudeCodeAdapter, ClaudeCodeConfig
+from wake_bridge_adapters.claude_code import ClaudeCodeAdapter
 from wake_bridge_adapters.claude_code.attempt import EchoLevel, Patience, Transcripts
 from wake_bridge_adapters.claude_code.session import monitors_below
+from wake_bridge_adapters.tables import ClaudeCodeConfig
 
 from wake_bridge.domain.delivery import HoldReason, Progress, Proof, Step, progress_of
 from wake_bridge.domain.names import Identity

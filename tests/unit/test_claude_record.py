@@ -11,8 +11,9 @@ from datetime import UTC
 from pathlib import Path
 
 import pytest
-from wake_bridge_adapters.claude_code import ClaudeCodeAdapter, ClaudeCodeConfig
+from wake_bridge_adapters.claude_code import ClaudeCodeAdapter
 from wake_bridge_adapters.claude_code.session import LONGEST, HalfWritten, read_record
+from wake_bridge_adapters.tables import ClaudeCodeConfig
 
 from wake_bridge.domain.attention import standing_of
 from wake_bridge.domain.delivery import HoldReason

@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from wake_bridge_adapters.other_host import OtherHostAdapter, OtherHostConfig
+from wake_bridge_adapters.other_host import OtherHostAdapter
+from wake_bridge_adapters.tables import OtherHostConfig
 
 from wake_bridge.answers.linked_agents import LinkedAgents
 from wake_bridge.cli.watch import cells_of

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 
 import pytest
 from wake_bridge_adapters.screens import load_profiles
-from wake_bridge_adapters.screens.profile import Placeholder
+from wake_bridge_adapters.screens.profile import BUNDLED, Placeholder, judge, judged, read
 
 from tests.harness import gap
 from wake_bridge.domain.errors import ConfigurationInvalid
@@ -84,6 +85,51 @@ def test_all_mistakes_of_all_files_are_shown_at_once(tmp_path: Path) -> None:
     named = [problem.split(":", 1)[0] for problem in caught.value.problems]
     assert named.count(str(tmp_path / "mine.toml")) == 2
     assert named.count(str(tmp_path / "yours.toml")) == 3
+
+
+@pytest.mark.parametrize("file", sorted(BUNDLED.glob("*.toml")), ids=lambda file: file.stem)
+def test_a_bundled_profile_needs_no_judge(file: Path) -> None:
+    """They are read without pydantic, which finds nothing wrong with them and makes the same; types count as well."""
+    table = tomllib.loads(file.read_text(encoding="utf-8"))
+
+    assert repr(read(table)) == repr(judged(table))
+    assert judge().dump_python(read(table), mode="json", by_alias=True) == judge().dump_python(
+        judged(table), mode="json", by_alias=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (
+            ('name = "mine"', 'name = "mine"\npaste = 3'),
+            "paste: Input should be a valid dictionary or instance of Paste",
+        ),
+        (
+            ('region = "title"', 'region = "title"\nrows = 0'),
+            'rules[0] "spinner".rows: Input should be greater than or equal to 1',
+        ),
+        (
+            ('region = "title"', 'region = "title"\nunless = "x"'),
+            'rules[0] "spinner".unless: Extra inputs are not permitted',
+        ),
+        (
+            ('frame = "none"', 'frame = "none"\nborder = "ab"'),
+            "composer.border: String should have at most 1 character",
+        ),
+        (('name = "mine"', 'name = "Mine"'), "name: String should match pattern '^[a-z][a-z0-9_-]*$'"),
+    ],
+)
+def test_what_is_no_table_or_beyond_its_limits_is_told_as_ever(
+    tmp_path: Path, change: tuple[str, str], complaint: str
+) -> None:
+    """The words are pydantic's own, of models: what a dataclass is nobody has to know."""
+    (tmp_path / "mine.toml").write_text(SMALL.replace(*change, 1))
+
+    with pytest.raises(ConfigurationInvalid) as caught:
+        load_profiles(str(tmp_path))
+
+    assert f"{tmp_path / 'mine.toml'}: {complaint}" in caught.value.problems
 
 
 def test_a_directory_that_is_missing_is_said(tmp_path: Path) -> None:

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from wake_bridge_adapters.screens import Profile, installed_version, is_seen, load_profiles, version_evidence
+from wake_bridge_adapters.screens.profile import judged
 
 from wake_bridge.domain.presence import Evidence, PresenceState, single_vote
 
@@ -99,7 +101,7 @@ def test_a_package_that_says_nothing_sensible_tells_no_version(tmp_path: Path, c
 
 
 def _made(versions: str, *, strict: bool = False) -> Profile:
-    return Profile.model_validate(
+    return judged(
         {
             "name": "mine",
             "versions": versions,
@@ -142,4 +144,4 @@ def test_a_strict_profile_is_never_idle_in_a_version_nobody_has_seen() -> None:
 
 def test_a_profile_without_versions_warns_of_none() -> None:
     """Version drift: who writes a profile for himself need not list versions."""
-    assert version_evidence(_made("2.1.332").model_copy(update={"versions": ()}), "9.9") == ()
+    assert version_evidence(replace(_made("2.1.332"), versions=()), "9.9") == ()

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from wake_bridge.domain.hosts import LinkState
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.receivers import HOST
 from wake_bridge.integrations.hosts.links import Link, Links
 from wake_bridge.ports.hosts import NotSentThere, UnansweredThere
-from wake_bridge.schemas.hosts import AgentElsewhere
+
+if TYPE_CHECKING:
+    from wake_bridge.schemas.hosts import AgentElsewhere
 
 ASKED_FOR: Final = 2.5
 """Seconds that another host has to answer a question of a command."""
@@ -46,7 +48,7 @@ class LinkedAgents:
         """The rows of all agents, those that need a person first, the longest need first."""
         rows = {str(one["agentIdentity"]): dict(one) for one in own}
         for identity, (link, agent) in self.agents().items():
-            seen = agent or AgentElsewhere(agent_identity=identity)
+            seen = agent or _unseen(identity)
             rows[identity] = _joined(rows.get(identity), seen, link.host.name)
         ordered = sorted(rows.values(), key=lambda one: str(one["agentIdentity"]))
         return sorted(
@@ -57,7 +59,7 @@ class LinkedAgents:
         """What each agent showed when its daemon looked at it last."""
         shown: dict[str, Mapping[str, Any]] = {who: {**one, "host": None} for who, one in own.items()}
         for identity, (link, agent) in self.agents().items():
-            seen = _told(agent or AgentElsewhere(agent_identity=identity))
+            seen = _told(agent or _unseen(identity))
             shown[identity] = {name: seen[name] for name in _OF_PRESENCE} | {"host": link.host.name}
         return shown
 
@@ -133,6 +135,12 @@ class LinkedAgents:
         except (NotSentThere, UnansweredThere, TimeoutError):
             return None
         return said if isinstance(said, dict) else None
+
+
+def _unseen(identity: Identity) -> AgentElsewhere:
+    from wake_bridge.schemas.hosts import AgentElsewhere  # noqa: PLC0415 - models, for who has linked hosts
+
+    return AgentElsewhere(agent_identity=identity)
 
 
 def _told(agent: AgentElsewhere) -> dict[str, Any]:

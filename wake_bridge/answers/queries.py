@@ -41,7 +41,7 @@ from wake_bridge.records import (
     time_or_none,
     version_record,
 )
-from wake_bridge.schemas.hosts import rows_elsewhere
+from wake_bridge.schemas.plain_rows import rows_elsewhere
 from wake_bridge.storage.logs import where_logs_go
 from wake_bridge.wiring import Parts, active_routes
 

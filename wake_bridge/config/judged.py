@@ -36,10 +36,14 @@ def is_table(value: object) -> bool:
 
 def fingerprint(tree: Mapping[str, Any], surroundings: object) -> str:
     """What tells two trees apart, or the same tree under another program; of `surroundings` the representation counts."""
-    models = [Path(__file__).with_name(one).stat() for one in _MODELS]
-    program = [program_version(), [(one.st_mtime_ns, one.st_size) for one in models]]
-    text = json.dumps([tree, program, repr(surroundings)], default=repr)
+    text = json.dumps([tree, [program_version(), models_as_they_are()], repr(surroundings)], default=repr)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def models_as_they_are() -> list[list[int]]:
+    """What tells the files of the models on disk from those of another release."""
+    models = [Path(__file__).with_name(one).stat() for one in _MODELS]
+    return [[one.st_mtime_ns, one.st_size] for one in models]
 
 
 def written_down(value: object) -> Any:
@@ -85,6 +89,30 @@ def _written(value: Any, key: tuple[str, ...]) -> Any:
             return value
         case _:
             raise ValueError(f"a {type(value).__name__} cannot be written down")
+
+
+def as_json(value: object) -> Any:
+    """The configuration, or a value in it, as pydantic's `model_dump(mode="json")` has it, whoever made it."""
+    if is_table(value):
+        value = vars(value)
+    match value:
+        case Mapping():
+            return {name: as_json(inner) for name, inner in value.items()}
+        case ConfiguredSecret() | SecretArguments():
+            return value.fingerprint
+        case Enum():
+            return value.value
+        case tuple() | list():
+            return [as_json(inner) for inner in value]
+        case _:
+            return value
+
+
+def with_values(table: Any, **values: object) -> Any:
+    """The table with other values for some of its keys; they are not judged."""
+    if isinstance(table, TableReadBack):
+        return TableReadBack(**vars(table) | values)
+    return table.model_copy(update=values)
 
 
 def _read(record: Any, tree: Mapping[str, Any] | None) -> Any:

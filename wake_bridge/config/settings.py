@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field, fields, replace
 from functools import partial
 from importlib.util import find_spec
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from wake_bridge.config.hosts import has_only_links, links_into
-from wake_bridge.config.judged import fingerprint, is_table, read_back, written_down
+from wake_bridge.config.judged import fingerprint, is_table, read_back, with_values, written_down
 from wake_bridge.config.locations import SETTINGS_NAME
 from wake_bridge.config.recipients import channel_mistakes, channels_of, human_channel
 from wake_bridge.config.senders import ConfiguredSender, http_mistakes, senders_in
@@ -66,6 +66,9 @@ ANY_SOURCE: Final = "items"
 
 ADAPTER_GROUP: Final = "wake_bridge.adapters"
 
+Judge = Callable[[Gathered, ConfigPlace], Mapping[str, Any]]
+"""Judges what was gathered in another process: `problems`, the `config` as it is `written_down`, and `tables` of adapters by name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -76,6 +79,7 @@ class Settings:
     they go. `fallback_pane` is `$TMUX_SESSION`: the tmux target of
     subscriptions that name none. `has_graph` is false where signed wakes alone are taken in. `origins` says where each key was set; what is missing there has its default.
     `fingerprint` is that of the tree which `config` was made of, empty where it was not made of one alone (`config.judged`).
+    `adapter_tables` are the tables of adapters that were judged in another process; the others are made by their models.
     """
 
     config: Configuration
@@ -90,6 +94,7 @@ class Settings:
     has_graph: bool = True
     origins: Mapping[Key, str] = field(default_factory=dict)
     fingerprint: str = ""
+    adapter_tables: Mapping[str, Any] = field(default_factory=dict)
 
 
 HTTP_NEEDS: Final = ("jinja2", "sse_starlette", "standardwebhooks", "starlette", "uvicorn")
@@ -142,6 +147,7 @@ def load_settings(
     environment: Mapping[str, str],
     *,
     adapter_models: Mapping[str, type[BaseModel]] | None = None,
+    judge: Judge | None = None,
 ) -> Settings:
     """Read and judge the configuration that `--config`, the environment or the platform names.
 
@@ -150,11 +156,13 @@ def load_settings(
         environment: the process's environment.
         adapter_models: the config models of the adapters, to judge their tables as well; without them only the tables'
             names are judged, and no adapter needs to be imported.
+        judge: judges instead of the models of this process.
 
     Raises:
         ConfigurationInvalid: with every mistake found in `problems`.
     """
-    return load_settings_at(locate_config(config_option, environment), environment, adapter_models=adapter_models)
+    place = locate_config(config_option, environment)
+    return load_settings_at(place, environment, adapter_models=adapter_models, judge=judge)
 
 
 def load_settings_at(
@@ -162,24 +170,45 @@ def load_settings_at(
     environment: Mapping[str, str],
     *,
     adapter_models: Mapping[str, type[BaseModel]] | None = None,
+    judge: Judge | None = None,
 ) -> Settings:
     """Read and judge the configuration at `place`; see `load_settings`."""
     gathered = gather(place, environment, installed_adapters)
     told = fingerprint(gathered.tree, _packages())
-    config = _judged_before(gathered, place, told) if adapter_models is None and not gathered.mistakes else None
+    config: Configuration | None = None
+    tables: Mapping[str, Any] = {}
+    if judge is not None:
+        config, tables = _judged_elsewhere(judge(gathered, place), gathered, place)
+    elif adapter_models is None and not gathered.mistakes:
+        config = _judged_before(gathered, place, told)
     if config is None:
-        config = _judged(gathered, place, adapter_models)
-    settings = replace(_resolve(config, place, gathered, environment), fingerprint=told)
+        config = judged(gathered, place, adapter_models)
+    settings = replace(_resolve(config, place, gathered, environment), fingerprint=told, adapter_tables=tables)
     unusable = http_mistakes(config.http, settings.config_file, settings.source_files, settings.origins)
     unreachable = channel_mistakes(config.channels, settings.config_file, settings.source_files, settings.origins)
     _raise_for([*_untrusted_profiles(settings.screens_directory), *unusable, *unreachable], place.path)
     return settings
 
 
-def _judged(
+def _judged_elsewhere(
+    answer: Mapping[str, Any], gathered: Gathered, place: ConfigPlace
+) -> tuple[Configuration, Mapping[str, Any]]:
+    """What a `Judge` made of the tree, and of the tables of adapters. Raises `ConfigurationInvalid`."""
+    _raise_for(answer["problems"], place.path)
+    tables = {str(name): read_back(one) for name, one in answer["tables"].items()}
+    return read_back(answer["config"], gathered.tree), tables
+
+
+def judged(
     gathered: Gathered, place: ConfigPlace, adapter_models: Mapping[str, type[BaseModel]] | None
 ) -> Configuration:
-    """The configuration that the tree makes. Raises `ConfigurationInvalid`."""
+    """The configuration that the tree makes. Raises `ConfigurationInvalid`.
+
+    Args:
+        gathered: the tree, and what was wrong with it already.
+        place: where it stands.
+        adapter_models: see `load_settings`.
+    """
     from pydantic import ValidationError
 
     from wake_bridge.config.fields import Configuration
@@ -291,7 +320,7 @@ def _typed(
     return typed
 
 
-def _raise_for(mistakes: list[Mistake], path: Path) -> None:
+def _raise_for(mistakes: Sequence[Mistake | str], path: Path) -> None:
     if not mistakes:
         return
     count = "1 mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
@@ -531,14 +560,13 @@ def taken_over(started: Settings, read: Settings) -> Settings:
         read: those that a reload has read.
     """
     before, after = started.config, read.config
-    config = after.model_copy(
-        update={
-            "graph": before.graph,
-            "daemon": before.daemon.model_copy(update={"log_level": after.daemon.log_level}),
-            "heartbeat": after.heartbeat.model_copy(update={"interval": before.heartbeat.interval}),
-            "http": before.http,
-            "adapters": before.adapters,
-        }
+    config: Configuration = with_values(
+        after,
+        graph=before.graph,
+        daemon=with_values(before.daemon, log_level=after.daemon.log_level),
+        heartbeat=with_values(after.heartbeat, interval=before.heartbeat.interval),
+        http=before.http,
+        adapters=before.adapters,
     )
     origins = {key: origin for key, origin in read.origins.items() if not waits_for_restart(spelled(key))}
     origins |= {key: origin for key, origin in started.origins.items() if waits_for_restart(spelled(key))}
@@ -551,6 +579,7 @@ def taken_over(started: Settings, read: Settings) -> Settings:
         has_graph=started.has_graph,
         origins=origins,
         fingerprint=read.fingerprint if config == after else "",
+        adapter_tables=started.adapter_tables,
     )
 
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from wake_bridge.config.judged import read_back, written_down
+from wake_bridge.config.judged import as_json, read_back, written_down
 from wake_bridge.config.locations import SETTINGS_NAME
 from wake_bridge.config.settings import Settings, changed_keys, installed_adapters, load_settings, waits_for_restart
 from wake_bridge.config.sources import gather
@@ -36,7 +36,7 @@ def write_settings(state_dir: Path, settings: Settings) -> None:
     """Write down what this daemon goes by, for its owner alone. Raises `OSError`."""
     record = {
         "pid": os.getpid(),
-        "config": settings.config.model_dump(mode="json"),
+        "config": as_json(settings.config),
         "judged": _judged(settings.config),
         "fingerprint": settings.fingerprint,
         "adapters": installed_adapters(),

@@ -43,7 +43,8 @@ from wake_bridge.daemon.web import Web
 from wake_bridge.domain.delivery import DeliveryState
 from wake_bridge.domain.errors import ConfigurationInvalid, OperationFailed, WakeBridgeError
 from wake_bridge.domain.values import dataclass
-from wake_bridge.integrations.adapters import checked_settings, reload_adapters
+from wake_bridge.integrations.adapters import reload_adapters
+from wake_bridge.integrations.judging import settings_for_daemon
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.storage.logs import configure_logging, set_level
 from wake_bridge.system.files import make_private_directory, require_own_place
@@ -85,7 +86,7 @@ def run_daemon(
             held.enter_context(early)
 
         def read() -> Settings:
-            return replace(checked_settings(config_option), has_graph=has_graph)
+            return replace(settings_for_daemon(config_option), has_graph=has_graph)
 
         checked = read()
         require_listening(checked)

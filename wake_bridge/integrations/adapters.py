@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
+from inspect import getattr_static
 from typing import Final
 
 from wake_bridge.config.settings import Settings, load_settings, validate_adapter_tables
 from wake_bridge.control.graph_lock import GraphName
 from wake_bridge.domain.errors import ConfigurationInvalid
 from wake_bridge.domain.values import dataclass
-from wake_bridge.ports.adapter import AdapterContext, Conditional, HarnessAdapter, Reloadable
+from wake_bridge.ports.adapter import AdapterContext, Conditional, ConfigElsewhere, HarnessAdapter, Reloadable
 from wake_bridge.system.clock import SteadyClock
 
 GROUP: Final = "wake_bridge.adapters"
@@ -45,9 +46,9 @@ def _load(point: EntryPoint) -> CatalogueEntry:
         kind = point.load()
     except Exception as broken:  # noqa: BLE001 - whatever a third party's import raises is its trouble, not ours
         return CatalogueEntry(point.name, distribution, point.value, None, f"{type(broken).__name__}: {broken}")
-    missing = [
-        name for name in ("name", "capabilities", "Config", "resolve", "observe", "deliver") if not hasattr(kind, name)
-    ]
+    missing = [name for name in ("name", "capabilities", "resolve", "observe", "deliver") if not hasattr(kind, name)]
+    if not has_config_elsewhere(kind) and not hasattr(kind, "Config"):
+        missing.append("Config")
     if missing:
         return CatalogueEntry(point.name, distribution, point.value, None, f"it lacks {', '.join(missing)}")
     if _is_foreign_file(point, kind):
@@ -55,6 +56,11 @@ def _load(point: EntryPoint) -> CatalogueEntry:
             point.name, distribution, point.value, kind, f"its file does not belong to {distribution}"
         )
     return CatalogueEntry(point.name, distribution, point.value, kind, **_cautions(kind))
+
+
+def has_config_elsewhere(kind: object) -> bool:
+    """Whether an adapter's `Config` is a `config_from`; it is not imported."""
+    return isinstance(getattr_static(kind, "Config", None), ConfigElsewhere)
 
 
 def _cautions(kind: object) -> dict[str, str]:
@@ -106,7 +112,9 @@ def make_adapters(settings: Settings, clock: SteadyClock) -> LoadedAdapters:
 
 def _made(settings: Settings, clock: SteadyClock, catalogue: tuple[CatalogueEntry, ...]) -> LoadedAdapters:
     kinds = {entry.name: entry.kind for entry in catalogue if entry.kind is not None}
-    configs = validate_adapter_tables(settings, {name: kind.Config for name, kind in kinds.items()})
+    configs: Mapping[str, object] = settings.adapter_tables
+    if not kinds.keys() <= configs.keys():
+        configs = validate_adapter_tables(settings, {name: kind.Config for name, kind in kinds.items()})
     context = _adapter_context(settings, clock)
     made = {
         name: kind(configs[name], context) for name, kind in kinds.items() if getattr(configs[name], "enabled", True)

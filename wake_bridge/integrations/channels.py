@@ -10,10 +10,8 @@ import sys
 from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from wake_bridge.config.channel_fields import ChannelTable
-from wake_bridge.config.fields import Configuration
 from wake_bridge.config.recipients import recipient_of
 from wake_bridge.domain.channels import CONVERSATION, HUMAN, ChannelKind, Send
 from wake_bridge.domain.receivers import Receiver, Secret
@@ -23,6 +21,10 @@ from wake_bridge.ports.adapter import ConversationShower, MessagePoster, Notifie
 from wake_bridge.ports.human import Told
 from wake_bridge.system.clock import timestamp_of_instant
 from wake_bridge.system.files import expanded, make_directories, open_own_file
+
+if TYPE_CHECKING:
+    from wake_bridge.config.channel_fields import ChannelTable
+    from wake_bridge.config.fields import Configuration
 
 NO_WEBHOOKS: Final = "webhooks need an extra, and must not be switched off: `pip install 'wake-bridge[webhook]'`"
 NO_APPRISE: Final = "apprise is not installed: `pip install 'wake-bridge[notify]'`"

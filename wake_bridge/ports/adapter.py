@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast, runtime_checkable
 
 from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Hold, Progress, Proof, Step
@@ -197,6 +198,31 @@ class Trace:
 AttemptOutcome = Delivered | Refused | Failed | Unknown | NotTaken
 
 
+class ConfigElsewhere:
+    """What `config_from` makes: it is the model for who asks for it, and nothing is imported before.
+
+    Args:
+        where: `package.module:Class`.
+    """
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+
+    def __get__(self, instance: object, owner: type | None = None) -> type[BaseModel]:
+        module, _, name = self._where.partition(":")
+        found: type[BaseModel] = getattr(import_module(module), name)
+        return found
+
+
+def config_from(where: str) -> type[BaseModel]:
+    """An adapter's `Config`, which is imported when it is asked for; `where` is `package.module:Class`.
+
+    A daemon has its tables judged in another process. An adapter that says its `Config` so is made from what was judged, an
+    object with the same attributes, and pydantic need not be imported for it. One that has a class there gets an instance of it.
+    """
+    return cast("type[BaseModel]", ConfigElsewhere(where))
+
+
 class HarnessAdapter(Protocol):
     """One surface on which agents can be seen and woken.
 
@@ -211,7 +237,7 @@ class HarnessAdapter(Protocol):
     Config: ClassVar[type[BaseModel]]
 
     def __init__(self, config: Any, context: AdapterContext) -> None:
-        """Made once, from the adapter's own checked table (an instance of `Config`); opens nothing yet."""
+        """Made once, from the adapter's own checked table (an instance of `Config`, or see `config_from`); opens nothing yet."""
 
     async def resolve(self, address: Address) -> Place | Nowhere:
         """Find the one place the address means, now."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from contextlib import suppress
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from wake_bridge.domain.hosts import AnswerState, AnswerThere, MailThere
-from wake_bridge.domain.names import IDENTITY_PATTERN, AttentionKind, Identity, parse_instant
+from wake_bridge.domain.hosts import AnswerState, AnswerThere
+from wake_bridge.domain.names import IDENTITY_PATTERN, AttentionKind, parse_instant
 
 _LONGEST: Final = 500
 
@@ -125,21 +124,6 @@ class AnswerElsewhere(_Told):
 _STATES: Final = frozenset(AnswerState)
 
 
-def mail_elsewhere(mail: Iterable[MailThere]) -> list[dict[str, str]]:
-    """As it is asked for, and told."""
-    return [{"agentIdentity": one.identity, "messageId": one.message_id} for one in mail]
-
-
-def mail_from(told: object) -> list[MailThere]:
-    """As the other host has written it; what is none stands for nobody's mail."""
-    return [
-        MailThere(Identity(str(one.get("agentIdentity", ""))), str(one.get("messageId", "")))
-        if isinstance(one, dict)
-        else MailThere(Identity(""), "")
-        for one in (told if isinstance(told, list) else ())
-    ]
-
-
 def answers_elsewhere(said: object, count: int) -> list[AnswerThere]:
     """What was said of so many messages, in their order; what cannot be read is open still."""
     answers = said.get("answers") if isinstance(said, dict) else None
@@ -153,19 +137,3 @@ def _answer(one: Any) -> AnswerThere:
     except ValidationError:
         return AnswerThere(AnswerState.OPEN)
     return AnswerThere(read.state, read.left, read.is_late, read.is_called)
-
-
-def rows_elsewhere(rows: object, names: Iterable[str]) -> list[dict[str, Any]]:
-    """Records that another host has made, as far as they are flat: the fields of these names, texts shortened, else null."""
-    wanted = tuple(names)
-    return [
-        {name: _flat(one.get(name)) for name in wanted}
-        for one in (rows if isinstance(rows, list) else ())
-        if isinstance(one, dict)
-    ]
-
-
-def _flat(value: object) -> object:
-    if isinstance(value, list):
-        return [one[:_LONGEST] for one in value if isinstance(one, str)]
-    return value[:_LONGEST] if isinstance(value, str) else value if isinstance(value, int | None) else None

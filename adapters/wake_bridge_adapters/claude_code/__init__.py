@@ -1,5 +1,5 @@
 """Claude Code by its own record and a monitor: the record shows its session's state, the monitor takes a line."""
 
-from wake_bridge_adapters.claude_code.adapter import ClaudeCodeAdapter, ClaudeCodeConfig
+from wake_bridge_adapters.claude_code.adapter import ClaudeCodeAdapter
 
-__all__ = ["ClaudeCodeAdapter", "ClaudeCodeConfig"]
+__all__ = ["ClaudeCodeAdapter"]

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar, Final
-
-from pydantic import BaseModel, ConfigDict, Field
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from wake_bridge.domain.delivery import HoldReason, Progress, Proof
 from wake_bridge.domain.names import AttentionKind
@@ -26,6 +24,7 @@ from wake_bridge.ports.adapter import (
     Trace,
     Unknown,
     Wake,
+    config_from,
 )
 from wake_bridge.ports.sessions import Sessions
 from wake_bridge_adapters.claude_code.attempt import (
@@ -48,6 +47,11 @@ from wake_bridge_adapters.claude_code.session import (
     theirs,
 )
 
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from wake_bridge_adapters.tables import ClaudeCodeConfig
+
 MOST_REMEMBERED: Final = 1000
 """Processes of which it is kept which conversations they have had."""
 
@@ -58,16 +62,6 @@ _ONE_LINE: Final = TargetLimits(max_lines=1, max_characters=LONGEST)
 _SOURCE: Final = PresenceSource.CLAUDE_SESSION
 
 
-class ClaudeCodeConfig(BaseModel):
-    """`[adapters.claude]`: after `wake-bridge claude install`: docs/native.md."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    enabled: bool = Field(
-        default=True, description="observe Claude Code by its own record, and wake it without its screen"
-    )
-
-
 class ClaudeCodeAdapter:
     """Sees Claude Code by its own record, and wakes it through the monitor that `wake-bridge claude install` puts there."""
 
@@ -75,7 +69,7 @@ class ClaudeCodeAdapter:
     capabilities: ClassVar[Capabilities] = Capabilities(
         composer_independent=True, guard="session record", ack_kind="echo of the mark"
     )
-    Config: ClassVar[type[BaseModel]] = ClaudeCodeConfig
+    Config: ClassVar[type[BaseModel]] = config_from("wake_bridge_adapters.tables:ClaudeCodeConfig")
 
     def __init__(
         self,

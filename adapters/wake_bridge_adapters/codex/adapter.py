@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
-from typing import Annotated, ClassVar, Final
-
-from pydantic import BaseModel, ConfigDict, Field
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Progress
@@ -24,6 +22,7 @@ from wake_bridge.ports.adapter import (
     Refused,
     Trace,
     Wake,
+    config_from,
 )
 from wake_bridge.ports.sessions import Sessions
 from wake_bridge_adapters.codex.attempt import QueueCommand, ThreadAttempt, peer_in
@@ -32,6 +31,11 @@ from wake_bridge_adapters.codex.search import Search, Sent, trace
 from wake_bridge_adapters.codex.server import NOT_INSTALLED, AppServer, Connection, Unfamiliar, codex_home
 from wake_bridge_adapters.codex.threads import HARNESS, Thread, active_turn, loaded_threads
 from wake_bridge_adapters.recorded import AnswerLost, Declined, NotThere, Program, SearchedWake, fence_of
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from wake_bridge_adapters.tables import CodexConfig
 
 _NAME: Final = "codex app-server"
 _START: Final = "start codex once, or `codex app-server daemon start`; until then its screen is used"
@@ -61,20 +65,6 @@ _SENT: Final = frozenset({Progress.MAYBE_SUBMITTED, Progress.SUBMITTED})
 _LEFT: Final = "and no program is known to show it"
 
 
-class CodexConfig(BaseModel):
-    """`[adapters.codex]`: needs the extra `codex`: docs/native.md."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    enabled: bool = Field(
-        default=True, description="wake Codex through its app-server if one answers, without its screen"
-    )
-    home: str = Field("", description="its directory; empty: $CODEX_HOME, else ~/.codex")
-    versions: tuple[Annotated[str, Field(pattern=r"^\d+\.\d+$")], ...] = Field(
-        ("0.171",), description="the app-server versions that wake-bridge uses, by their first two numbers"
-    )
-
-
 class CodexAdapter:
     """Sees and wakes Codex through its app-server: drafts and dialogs on its screen are not its concern."""
 
@@ -82,7 +72,7 @@ class CodexAdapter:
     capabilities: ClassVar[Capabilities] = Capabilities(
         composer_independent=True, can_start=True, can_steer=True, guard="turn id", ack_kind="echo"
     )
-    Config: ClassVar[type[BaseModel]] = CodexConfig
+    Config: ClassVar[type[BaseModel]] = config_from("wake_bridge_adapters.tables:CodexConfig")
     label: ClassVar[str] = ""
 
     def __init__(self, config: CodexConfig, context: AdapterContext) -> None:

@@ -6,15 +6,13 @@ import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Final
-
-from pydantic import BaseModel, ConfigDict, Field
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from wake_bridge.domain.causes import HoldReason
 from wake_bridge.domain.presence import Evidence, Observation, PresenceSource, PresenceState
 from wake_bridge.domain.routing import Address, Binding, Capabilities
 from wake_bridge.domain.values import dataclass
-from wake_bridge.ports.adapter import AdapterContext, Check, Nowhere, Place
+from wake_bridge.ports.adapter import AdapterContext, Check, Nowhere, Place, config_from
 from wake_bridge_adapters.copilot_cli.server import CopilotServer, connect
 from wake_bridge_adapters.loopback import Listener, program_in_group
 from wake_bridge_adapters.own_file import row_with
@@ -24,21 +22,15 @@ from wake_bridge_adapters.program_servers import ProgramServers
 from wake_bridge_adapters.recorded import AnswerLost, Declined, NotThere, Program, RecordLook, program_in
 from wake_bridge_adapters.tmux.occupants import process_now, started_at
 
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from wake_bridge_adapters.tables import CopilotConfig
+
 HARNESS: Final = "copilot"
 _ID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _ENDED: Final = Program(0, "")
 _ADVICE: Final = "it has no server: start it with --ui-server, as in `copilot --ui-server --port 0`"
-
-
-class CopilotConfig(BaseModel):
-    """`[adapters.copilot]`: needs `copilot --ui-server --port N`: docs/native.md."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    enabled: bool = Field(
-        default=True, description="wake Copilot CLI through its own server if it was started with --ui-server"
-    )
-    home: str = Field("", description="its directory; empty: $COPILOT_HOME, else ~/.copilot")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +92,7 @@ class CopilotAdapter(PastScreenDoor):
     capabilities: ClassVar[Capabilities] = Capabilities(
         composer_independent=True, can_start=True, guard="session id", ack_kind="echo"
     )
-    Config: ClassVar[type[BaseModel]] = CopilotConfig
+    Config: ClassVar[type[BaseModel]] = config_from("wake_bridge_adapters.tables:CopilotConfig")
 
     def __init__(self, config: CopilotConfig, context: AdapterContext) -> None:
         super().__init__(context)

@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
-from typing import Annotated, ClassVar, Final
-
-from pydantic import BaseModel, ConfigDict, Field
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from wake_bridge.domain.causes import HoldReason
 from wake_bridge.domain.presence import Observation, PresenceSource
 from wake_bridge.domain.routing import Address, Binding, Capabilities
 from wake_bridge.domain.values import dataclass
-from wake_bridge.ports.adapter import AdapterContext, Check, Nowhere, Place
+from wake_bridge.ports.adapter import AdapterContext, Check, Nowhere, Place, config_from
 from wake_bridge_adapters.loopback import Listener, program_in_group
 from wake_bridge_adapters.opencode.conversations import (
     HARNESS,
@@ -30,23 +28,15 @@ from wake_bridge_adapters.program_servers import ProgramServers
 from wake_bridge_adapters.recorded import AnswerLost, Declined, NotThere, Program, RecordLook
 from wake_bridge_adapters.tmux.occupants import started_at
 
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from wake_bridge_adapters.tables import OpenCodeConfig
+
 _CALLED: Final = "OpenCode"
 _ADVICE: Final = "it has no server: start it with --port, as in `opencode --port 0`"
 _SEARCHED: Final = 200
 """Messages at the end of a conversation among which a wake is looked for."""
-
-
-class OpenCodeConfig(BaseModel):
-    """`[adapters.opencode]`: needs the extra `opencode`, and `opencode --port N`: docs/native.md."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    enabled: bool = Field(
-        default=True, description="wake OpenCode through its own server if it was started with --port"
-    )
-    versions: tuple[Annotated[str, Field(pattern=r"^\d+\.\d+$")], ...] = Field(
-        ("1.18",), description="the versions whose server wake-bridge uses, by their first two numbers"
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +78,7 @@ class OpenCodeAdapter(PastScreenDoor):
     capabilities: ClassVar[Capabilities] = Capabilities(
         composer_independent=True, can_start=True, can_steer=True, guard="turn id", ack_kind="echo"
     )
-    Config: ClassVar[type[BaseModel]] = OpenCodeConfig
+    Config: ClassVar[type[BaseModel]] = config_from("wake_bridge_adapters.tables:OpenCodeConfig")
     label: ClassVar[str] = ""
 
     def __init__(self, config: OpenCodeConfig, context: AdapterContext) -> None:

@@ -1,5 +1,5 @@
 """Terminals with a scripting dictionary and applications with a window, through macOS's `osascript`. Experimental."""
 
-from wake_bridge_adapters.osascript.adapter import OsascriptAdapter, OsascriptConfig
+from wake_bridge_adapters.osascript.adapter import OsascriptAdapter
 
-__all__ = ["OsascriptAdapter", "OsascriptConfig"]
+__all__ = ["OsascriptAdapter"]

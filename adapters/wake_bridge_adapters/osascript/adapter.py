@@ -7,10 +7,9 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import psutil
-from pydantic import BaseModel, ConfigDict, Field
 
 from wake_bridge.domain.delivery import HoldReason, Progress
 from wake_bridge.domain.presence import Evidence, Observation, PresenceSource, PresenceState
@@ -27,6 +26,7 @@ from wake_bridge.ports.adapter import (
     TargetLimits,
     Unknown,
     Wake,
+    config_from,
 )
 from wake_bridge_adapters.osascript.plan import (
     TERMINAL_APPLICATIONS,
@@ -42,6 +42,11 @@ from wake_bridge_adapters.osascript.scripting import Kind, ScreenReading, Script
 from wake_bridge_adapters.osascript.terminal import ApplicationHands, Occupant, TerminalHands, occupant_of, started_at
 from wake_bridge_adapters.pane_lock import PaneIsTaken, pane_lock
 from wake_bridge_adapters.screens.profile import Profile, load_profiles
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from wake_bridge_adapters.tables import OsascriptConfig
 
 LABEL: Final = "experimental, awaiting field reports"
 
@@ -74,14 +79,6 @@ _ONE_LINE: Final = TargetLimits(max_lines=1, max_characters=600)
 _NOT_HERE: Final = "there is no osascript here: this adapter works on macOS only"
 
 
-class OsascriptConfig(BaseModel):
-    """`[adapters.osascript]`: macOS only, experimental: docs/macos.md."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    enabled: bool = Field(default=True, description="wake agents in iTerm2, Terminal and applications")
-
-
 @dataclass(frozen=True, slots=True)
 class _Found:
     """A place with what is known of who is there."""
@@ -98,7 +95,7 @@ class OsascriptAdapter:
 
     name: ClassVar[str] = "osascript"
     capabilities: ClassVar[Capabilities] = Capabilities(guard="script", watchable=False)
-    Config: ClassVar[type[BaseModel]] = OsascriptConfig
+    Config: ClassVar[type[BaseModel]] = config_from("wake_bridge_adapters.tables:OsascriptConfig")
     label: ClassVar[str] = LABEL
 
     def __init__(self, config: OsascriptConfig, context: AdapterContext) -> None:

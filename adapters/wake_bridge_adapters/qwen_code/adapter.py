@@ -6,14 +6,12 @@ import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar, Final
-
-from pydantic import BaseModel, ConfigDict, Field
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from wake_bridge.domain.presence import Evidence, Observation, PresenceSource, PresenceState
 from wake_bridge.domain.routing import Address, Binding, Capabilities
 from wake_bridge.domain.values import dataclass
-from wake_bridge.ports.adapter import AdapterContext, Check, Nowhere
+from wake_bridge.ports.adapter import AdapterContext, Check, Nowhere, config_from
 from wake_bridge_adapters.own_file import content_of, row_with
 from wake_bridge_adapters.own_screen import OwnScreen, in_the_way
 from wake_bridge_adapters.past_screen import HowItStands, PastScreenDoor
@@ -29,26 +27,17 @@ from wake_bridge_adapters.qwen_code.session import (
 )
 from wake_bridge_adapters.recorded import NotThere, Program, RecordLook, program_in
 
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from wake_bridge_adapters.tables import QwenCodeConfig
+
 _TOKEN: Final = re.compile(r"qpc_[0-9a-f]{64}")
 _LONGEST_TOKEN: Final = 4096
 """Bytes of the file: all that the command prints may stand in it."""
 
 _ENDED: Final = Program(0, "")
 _UNMINTED: Final = "no controller token: `qwen sessions controllers add --label wake-bridge`, into token_file"
-
-
-class QwenCodeConfig(BaseModel):
-    """`[adapters.qwen]`: needs a controller's token, which you mint: docs/native.md."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    enabled: bool = Field(default=True, description="wake Qwen Code through the inbox of its session, with token_file")
-    home: str = Field("", description="its directory; empty: $QWEN_HOME, else ~/.qwen")
-    token_file: str = Field(
-        "",
-        description="a file with what `qwen sessions controllers add` printed, such as "
-        "~/.config/wake-bridge/qwen.token; empty: its screen is used",
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +87,7 @@ class QwenCodeAdapter(PastScreenDoor):
     capabilities: ClassVar[Capabilities] = Capabilities(
         composer_independent=True, can_start=True, guard="session id", ack_kind="echo"
     )
-    Config: ClassVar[type[BaseModel]] = QwenCodeConfig
+    Config: ClassVar[type[BaseModel]] = config_from("wake_bridge_adapters.tables:QwenCodeConfig")
 
     def __init__(self, config: QwenCodeConfig, context: AdapterContext) -> None:
         super().__init__(context)

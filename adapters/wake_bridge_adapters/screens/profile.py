@@ -2,24 +2,42 @@
 
 A file in the user's directory replaces the bundled one of the same name, or adds a harness. `docs/decisions/0004`
 explains the language; the bundled files are its examples.
+
+Tables are plain values. pydantic judges the files of others and is imported for those alone: it would be 11 MB of a daemon
+that reads nothing but bundled ones, which the tests have judged.
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
-
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    Literal,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from wake_bridge.domain.errors import ConfigurationInvalid
 from wake_bridge.domain.names import AttentionKind
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.domain.programs import harness_of
 from wake_bridge_adapters.screens.screen import Style
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler, TypeAdapter, ValidationError
+    from pydantic_core import CoreSchema, ErrorDetails
 
 Region = Literal[
     "title",
@@ -59,16 +77,53 @@ def _compiles(pattern: str) -> str:
     return pattern
 
 
-Pattern = Annotated[str, AfterValidator(_compiles)]
-Words = Annotated[tuple[str, ...], BeforeValidator(one_or_more)]
+class Checked:
+    """How pydantic reads a value besides by its type; a class of ours, so that pydantic need not be imported to say it.
+
+    Args:
+        before: makes of what is written what is judged.
+        after: raises `ValueError` for what is wrong with a value of the right type.
+        limits: what pydantic's `Field` takes.
+    """
+
+    def __init__(
+        self, before: Callable[[Any], Any] | None = None, after: Callable[[Any], Any] | None = None, **limits: Any
+    ) -> None:
+        self.before, self.after, self.limits = before, after, limits
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """As `BeforeValidator`, `AfterValidator` and `Field` would."""
+        from pydantic_core import core_schema  # noqa: PLC0415 - only who judges needs it
+
+        schema = handler(source)
+        if self.limits:
+            schema = cast("CoreSchema", {**schema, **self.limits})
+        if self.before is not None:
+            schema = core_schema.no_info_before_validator_function(self.before, schema)
+        if self.after is not None:
+            schema = core_schema.no_info_after_validator_function(self.after, schema)
+        return schema
 
 
-class Strict(BaseModel):
+Pattern = Annotated[str, Checked(after=_compiles)]
+Words = Annotated[tuple[str, ...], Checked(before=one_or_more)]
+Count = Annotated[int, Checked(ge=0)]
+Number = Annotated[int, Checked(ge=1)]
+
+_ALIASES: Final = {"unless": "not"}
+"""Keys that are no names in Python, by the fields that hold them."""
+
+
+class Strict:
     """A table that knows all its keys."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = {
+        "extra": "forbid",
+        "alias_generator": lambda name: _ALIASES.get(name, name),
+    }
 
 
+@dataclass(frozen=True, kw_only=True)
 class StyleCondition(Strict):
     """How cells must look; what is not named does not matter. Colours: `default`, `0`–`255` or `#rrggbb`.
 
@@ -94,6 +149,7 @@ class StyleCondition(Strict):
         )
 
 
+@dataclass(frozen=True, kw_only=True)
 class Sign(Strict):
     """Something to be seen in a region.
 
@@ -102,16 +158,15 @@ class Sign(Strict):
     region. `rows` is how far `above`, `pill`, `scrollbar`, `below` and `bottom` reach.
     """
 
-    name: str = Field(min_length=1)
+    name: Annotated[str, Checked(min_length=1)]
     region: Region
     contains: Words = ()
     regex: Pattern = ""
     style: StyleCondition | None = None
-    unless: Words = Field(default=(), alias="not")
-    rows: int = Field(default=16, ge=1)
+    unless: Words = ()
+    rows: Number = 16
 
-    @model_validator(mode="after")
-    def _says_something(self) -> Self:
+    def __post_init__(self) -> None:
         if self.contains and self.regex:
             message = "has both `contains` and `regex`"
             raise ValueError(message)
@@ -121,7 +176,6 @@ class Sign(Strict):
         if self.region in {"title", "cursor"} and self.style:
             message = f"a {self.region} has no `style`"
             raise ValueError(message)
-        return self
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -140,6 +194,7 @@ def _any_of(strings: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(r"\s+".join(re.escape(word) for word in text.split(" ")) for text in strings))
 
 
+@dataclass(frozen=True, kw_only=True)
 class Rule(Sign):
     """A sign that speaks for a state. Idle is no such state: it needs every `idle` sign and an empty composer."""
 
@@ -149,6 +204,7 @@ class Rule(Sign):
     priority: int = 0
 
 
+@dataclass(frozen=True, kw_only=True)
 class AttentionSign(Sign):
     """A sign of what a person may want to know while the agent rests. It speaks neither for idle nor against it."""
 
@@ -158,6 +214,7 @@ class AttentionSign(Sign):
 BUNDLED: Final = Path(__file__).parent
 
 
+@dataclass(frozen=True, kw_only=True)
 class Placeholder(Strict):
     """How text that nobody typed looks: exact strings, in `style` but for a reversed first cell, cursor at the start.
 
@@ -172,12 +229,10 @@ class Placeholder(Strict):
     ghost: bool = False
     required: bool = False
 
-    @model_validator(mode="after")
-    def _ghosts_have_a_look(self) -> Self:
+    def __post_init__(self) -> None:
         if self.ghost and self.style == StyleCondition():
             message = "a ghost can be told from a draft by its style alone: `style` is missing"
             raise ValueError(message)
-        return self
 
     def knows(self, text: str) -> bool:
         """Whether this text, white space behind its first character collapsed, is one of the placeholders."""
@@ -190,6 +245,7 @@ def _flat(text: str) -> str:
     return indent + " ".join(text.split())
 
 
+@dataclass(frozen=True, kw_only=True)
 class ComposerShape(Strict):
     """Where text goes in, and how to know it.
 
@@ -220,25 +276,24 @@ class ComposerShape(Strict):
 
     glyph: Words
     glyph_style: StyleCondition = StyleCondition()
-    column: Annotated[tuple[int, ...], BeforeValidator(one_or_more)] = ()
+    column: Annotated[tuple[int, ...], Checked(before=one_or_more)] = ()
     frame: Literal["rules", "box", "none"]
-    border: str = Field(default="─", min_length=1, max_length=1)
+    border: Annotated[str, Checked(min_length=1, max_length=1)] = "─"
     foot: str = ""
     every_row: bool = False
-    padding: int = Field(default=0, ge=0)
-    label_rows: int = Field(default=0, ge=0)
+    padding: Count = 0
+    label_rows: Count = 0
     anchor: Literal["cursor", "reversed", "bottom"] = "cursor"
     footer: Pattern = ""
     cursor_visible: bool | None = None
     hidden_cursor_counts: bool = True
     shell_glyphs: Words = ()
     scrolled: Pattern = ""
-    scrolls_from: int = Field(default=0, ge=0)
+    scrolls_from: Count = 0
     above_may_move: bool = False
     placeholder: Placeholder = Placeholder()
 
-    @model_validator(mode="after")
-    def _fits_its_frame(self) -> Self:
+    def __post_init__(self) -> None:
         for is_wrong, message in (
             (
                 self.anchor == "bottom" and self.frame == "box" and not self.foot,
@@ -250,9 +305,9 @@ class ComposerShape(Strict):
         ):
             if is_wrong:
                 raise ValueError(message)
-        return self
 
 
+@dataclass(frozen=True, kw_only=True)
 class Paste(Strict):
     """How the harness takes a bracketed paste.
 
@@ -271,9 +326,9 @@ class Paste(Strict):
         at_reads_files: `@name` in a message reads a file of that name, or one like it, into the turn.
     """
 
-    gap_ms: int = Field(default=400, ge=0, le=5000)
-    max_lines: int = Field(default=10, ge=1)
-    max_characters: int = Field(default=1024, ge=1)
+    gap_ms: Annotated[int, Checked(ge=0, le=5000)] = 400
+    max_lines: Number = 10
+    max_characters: Number = 1024
     chip: Pattern = ""
     blank_behind_chip: bool = False
     wraps: bool = False
@@ -282,6 +337,7 @@ class Paste(Strict):
     swallows_enter: bool = False
 
 
+@dataclass(frozen=True, kw_only=True)
 class Recognise(Strict):
     """Which process it is: names of executables or scripts, npm packages, Python modules.
 
@@ -293,21 +349,20 @@ class Recognise(Strict):
     modules: Words = ()
     distributions: Words = ()
 
-    @model_validator(mode="after")
-    def _names_something(self) -> Self:
+    def __post_init__(self) -> None:
         if not (self.commands or self.packages or self.modules):
             message = "needs one of `commands`, `packages`, `modules`"
             raise ValueError(message)
-        return self
 
 
+@dataclass(frozen=True, kw_only=True)
 class Profile(Strict):
     """All of one TOML file.
 
     `versions` are those whose screens the rules were read off; with `strict_version` any other is never idle.
     """
 
-    name: str = Field(pattern=r"^[a-z][a-z0-9_-]*$")
+    name: Annotated[str, Checked(pattern=r"^[a-z][a-z0-9_-]*$")]
     versions: Words = ()
     strict_version: bool = False
     recognise: Recognise
@@ -382,12 +437,66 @@ def load_profile(path: Path) -> Profile:
     """
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-        return Profile.model_validate(table)
-    except ValidationError as error:
-        problems = tuple(f"{path}: {line}" for line in _complaints(error, table))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        problems = (f"{path}: {error}",)
-    raise ConfigurationInvalid("a screen profile cannot be used", "; ".join(problems), hint=_HINT, problems=problems)
+        raise _unusable((f"{path}: {error}",)) from error
+    if path.parent == BUNDLED:
+        return read(table)
+    from pydantic import ValidationError  # noqa: PLC0415 - bundled ones need no judge
+
+    try:
+        return judged(table)
+    except ValidationError as error:
+        raise _unusable(tuple(f"{path}: {line}" for line in _complaints(error, table))) from error
+
+
+def _unusable(problems: tuple[str, ...]) -> ConfigurationInvalid:
+    return ConfigurationInvalid("a screen profile cannot be used", "; ".join(problems), hint=_HINT, problems=problems)
+
+
+def judged(table: Mapping[str, Any]) -> Profile:
+    """The profile that a table of TOML makes. Raises pydantic's `ValidationError`, with every mistake."""
+    return judge().validate_python(table)
+
+
+@cache
+def judge() -> TypeAdapter[Profile]:
+    """What pydantic makes of the classes above; it writes a profile as well."""
+    from pydantic import TypeAdapter  # noqa: PLC0415 - bundled ones need no judge
+
+    return TypeAdapter(Profile)
+
+
+def read(table: Mapping[str, Any]) -> Profile:
+    """The same of a table that is known to be right: what is wrong is not found."""
+    found: Profile = _made(Profile, table)
+    return found
+
+
+def _made(kind: Any, table: Mapping[str, Any]) -> Any:
+    hints = _hints(kind)
+    names = [(name, _ALIASES.get(name, name)) for name in hints]
+    return kind(**{name: _value(hints[name], table[key]) for name, key in names if key in table})
+
+
+@cache
+def _hints(kind: Any) -> Mapping[str, Any]:
+    found = get_type_hints(kind)
+    return {one.name: found[one.name] for one in fields(kind)}
+
+
+def _value(hint: Any, value: Any) -> Any:
+    """What a value of TOML is for a field of that type."""
+    if is_dataclass(hint):
+        return _made(hint, value)
+    if get_origin(hint) is tuple:
+        inner = get_args(hint)[0]
+        return tuple(_value(inner, one) for one in one_or_more(value))
+    for one in get_args(hint):
+        if is_dataclass(one):
+            return _made(one, value)
+        if isinstance(one, Enum) and one.value == value:
+            return one
+    return value
 
 
 def _complaints(error: ValidationError, table: dict[str, Any]) -> Iterator[str]:
@@ -403,4 +512,15 @@ def _complaints(error: ValidationError, table: dict[str, Any]) -> Iterator[str]:
             else:
                 at = at.get(step) if isinstance(at, dict) else None
                 where += f".{step}" if where else str(step)
-        yield f"{where or 'profile'}: {detail['msg'].removeprefix('Value error, ')}"
+        yield f"{where or 'profile'}: {_said(detail)}"
+
+
+def _said(detail: ErrorDetails) -> str:
+    """As of a model: a table is one, and what a dataclass is stands nowhere in a file."""
+    match detail["type"]:
+        case "unexpected_keyword_argument":
+            return "Extra inputs are not permitted"
+        case "dataclass_type":
+            return f"Input should be a valid dictionary or instance of {detail['ctx']['class_name']}"
+        case _:
+            return detail["msg"].removeprefix("Value error, ")

@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
-
-from pydantic import BaseModel, ValidationError
 
 from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.errors import OperationFailed, RefusedForSafety
@@ -25,14 +24,22 @@ from wake_bridge.domain.programs import is_shell_or_veto
 from wake_bridge.domain.values import dataclass
 from wake_bridge_adapters.screens.classify import Reading, classify
 from wake_bridge_adapters.screens.composer import Composer, find_composer, glyph_styles, text_styles
-from wake_bridge_adapters.screens.profile import ComposerShape, Placeholder, Profile, StyleCondition
+from wake_bridge_adapters.screens.profile import (
+    ComposerShape,
+    Placeholder,
+    Profile,
+    StyleCondition,
+    judge,
+    judged,
+    one_or_more,
+)
 from wake_bridge_adapters.screens.screen import Screen, Style, text_width
 from wake_bridge_adapters.screens.version import is_seen
 
 
 def profile_text(profile: Profile) -> str:
     """The text of a profile file; what has its default value is left out."""
-    table = profile.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    table = judge().dump_python(profile, mode="json", by_alias=True, exclude_defaults=True)
     return "\n".join(_sections(table, "")).strip("\n") + "\n"
 
 
@@ -73,26 +80,6 @@ def _value(value: Any) -> str:
 _MAKE_ONE: Final = "make one with `wake-bridge screens capture PANE`"
 
 
-class _Cursor(BaseModel):
-    x: int
-    y: int
-    visible: bool
-
-
-class _CaptureFile(BaseModel):
-    harness: str = ""
-    version: str = ""
-    state: str = ""
-    width: int
-    height: int
-    ansi: str
-    cursor: _Cursor
-    flags: dict[str, str] = {}
-    process_tree: tuple[str, ...] = ()
-    note: str = ""
-    expect: tuple[PresenceState, ...] = ()
-
-
 @dataclass(frozen=True, slots=True)
 class Capture:
     """A screen and what is known about it."""
@@ -112,8 +99,12 @@ def read_capture(path: Path) -> Capture:
     Raises:
         OperationFailed: the file cannot be read or is no capture.
     """
+    from pydantic import ValidationError  # noqa: PLC0415 - a daemon reads no captures
+
+    from wake_bridge_adapters.screens.capture_file import CaptureFile  # noqa: PLC0415 - as above
+
     try:
-        found = _CaptureFile.model_validate_json(path.read_bytes())
+        found = CaptureFile.model_validate_json(path.read_bytes())
     except OSError as error:
         raise OperationFailed(f"the capture cannot be read ({error.strerror})", str(path), hint=_MAKE_ONE) from error
     except ValidationError as error:
@@ -214,15 +205,12 @@ def learnt_from(screen: Screen, profile: Profile, version: str = "") -> Profile:
     composer = find_composer(screen, shape)
     if composer is None:
         raise _refused("no composer is visible at the cursor")
-    learnt = profile.model_copy(
-        update={
-            "composer": _with_looks(screen, shape, composer),
-            "versions": profile.versions
-            if is_seen(profile, version)
-            else (*profile.versions, *filter(None, [version])),
-        }
+    learnt = replace(
+        profile,
+        composer=_with_looks(screen, shape, composer),
+        versions=profile.versions if is_seen(profile, version) else (*profile.versions, *filter(None, [version])),
     )
-    learnt = Profile.model_validate(learnt.model_dump(by_alias=True))
+    learnt = judged(judge().dump_python(learnt, by_alias=True))
     reading = classify(screen, learnt)
     against = [one for one in reading.evidence if one.vote is not PresenceState.IDLE]
     if against:
@@ -269,7 +257,7 @@ def _with_glyph(screen: Screen, shape: ComposerShape) -> ComposerShape:
         return shape
     column = len(before) - len(before.lstrip(" "))
     columns = tuple(dict.fromkeys((*shape.column, column))) if shape.column else ()
-    return shape.model_copy(update={"glyph": (*shape.glyph, glyph), "column": columns})
+    return replace(shape, glyph=(*shape.glyph, glyph), column=columns)
 
 
 def _with_looks(screen: Screen, shape: ComposerShape, composer: Composer) -> ComposerShape:
@@ -279,34 +267,32 @@ def _with_looks(screen: Screen, shape: ComposerShape, composer: Composer) -> Com
     if not all(map(glyph_style.fits, styles)):
         glyph_style = _style_of(styles)
     placeholder = _with_text(shape.placeholder, composer, [style for _, style in text_styles(screen, composer)])
-    return shape.model_copy(update={"glyph_style": glyph_style, "placeholder": placeholder})
+    return replace(shape, glyph_style=glyph_style, placeholder=placeholder)
 
 
 def _with_text(known: Placeholder, composer: Composer, styles: list[Style]) -> Placeholder:
     """The placeholder, with the composer's text as one more exact string, in the style that it has."""
     if composer.is_blank:
-        return known.model_copy(update={"required": False})
+        return replace(known, required=False)
     if styles and styles[0].reverse:  # a cursor drawn over the first cell
         styles = styles[1:]
     strings = known.strings if known.knows(composer.text) else (*known.strings, composer.text)
     if all(map(known.style.fits, styles)):
-        return known.model_copy(update={"strings": strings})
+        return replace(known, strings=strings)
     style = _style_of(styles)
-    return known.model_copy(
-        update={"strings": strings, "style": style, "ghost": known.ghost and style != StyleCondition()}
-    )
+    return replace(known, strings=strings, style=style, ghost=known.ghost and style != StyleCondition())
 
 
 def _style_of(styles: list[Style]) -> StyleCondition:
     """What all these cells have in common and a plain cell has not."""
     first, *others = styles
-    same = {
-        name: value
+    same: Any = {
+        name: one_or_more(value) if name in {"fg", "bg"} else value
         for name in ("bold", "dim", "reverse", "fg", "bg")
         if (value := getattr(first, name)) not in {False, "default"}
         and all(getattr(other, name) == value for other in others)
     }
-    return StyleCondition.model_validate(same)
+    return StyleCondition(**same)
 
 
 def _refused(why: str) -> RefusedForSafety:

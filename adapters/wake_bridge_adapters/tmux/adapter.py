@@ -7,9 +7,7 @@ import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import ClassVar, Final, Self
-
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Proof, Step
@@ -32,6 +30,7 @@ from wake_bridge.ports.adapter import (
     Trace,
     Viewer,
     Wake,
+    config_from,
 )
 from wake_bridge.ports.screens import RunningVersion, ScreenProfile, ScreenReport
 from wake_bridge_adapters.pane_lock import PaneIsTaken, pane_lock
@@ -55,6 +54,11 @@ from wake_bridge_adapters.tmux.sightings import (
 )
 from wake_bridge_adapters.tmux.stillness import Stillness
 from wake_bridge_adapters.tmux.view import Observer, PaneView
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from wake_bridge_adapters.tables import TmuxConfig
 
 SHOWN_FOR: Final = 5_000
 """Milliseconds; a key press ends it earlier, and still reaches the pane. tmux may stand still meanwhile: not longer."""
@@ -105,26 +109,6 @@ _COMPARABLE_FOR: Final = 5_000
 _BIND_HINT: Final = "name a pane exactly as `tmux list-panes -a` lists it; `bind` alone means the pane it runs in"
 
 
-class TmuxConfig(BaseModel):
-    """`[adapters.tmux]`: which server is meant where a target names none; empty is tmux's own choice."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    enabled: bool = Field(default=True, description="wake agents in tmux panes")
-    socket_name: str = Field("", description="another tmux server, by name (tmux -L)")
-    socket_path: str = Field("", description="another tmux server, by path (tmux -S)")
-
-    @model_validator(mode="after")
-    def _one_socket(self) -> Self:
-        if self.socket_name and self.socket_path:
-            message = "socket_name (tmux -L) and socket_path (tmux -S) cannot both be set"
-            raise ValueError(message)
-        if "/" in self.socket_name:
-            message = "socket_name is a name, as for tmux -L; a path goes into socket_path"
-            raise ValueError(message)
-        return self
-
-
 @dataclass(frozen=True, slots=True)
 class _LastLook:
     at: Instant
@@ -136,7 +120,7 @@ class TmuxAdapter:
 
     name: ClassVar[str] = "tmux"
     capabilities: ClassVar[Capabilities] = Capabilities()
-    Config: ClassVar[type[BaseModel]] = TmuxConfig
+    Config: ClassVar[type[BaseModel]] = config_from("wake_bridge_adapters.tables:TmuxConfig")
 
     def __init__(self, config: TmuxConfig, context: AdapterContext) -> None:
         self._config = config

@@ -1,5 +1,5 @@
 """Posts wakes to programs: signed with both header sets, to addresses that were checked."""
 
-from wake_bridge_adapters.webhook.adapter import WebhookAdapter, WebhookConfig
+from wake_bridge_adapters.webhook.adapter import WebhookAdapter
 
-__all__ = ["WebhookAdapter", "WebhookConfig"]
+__all__ = ["WebhookAdapter"]

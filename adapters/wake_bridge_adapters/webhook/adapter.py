@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
-from typing import Annotated, ClassVar, Final
-
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Proof, Step
@@ -27,6 +25,7 @@ from wake_bridge.ports.adapter import (
     Posted,
     TargetLimits,
     Wake,
+    config_from,
 )
 from wake_bridge_adapters.webhook.addresses import (
     Allowed,
@@ -34,34 +33,16 @@ from wake_bridge_adapters.webhook.addresses import (
     Unresolved,
     literal,
     require_public,
-    why_not_allowed,
 )
 from wake_bridge_adapters.webhook.post import NOT_INSTALLED, NotSent, Sender, Unanswered
 
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from wake_bridge_adapters.webhook.table import WebhookConfig
+
 _LIMITS: Final = TargetLimits(takes_envelopes=True)
 _SUCCESS: Final = range(200, 300)
-
-
-class WebhookConfig(BaseModel):
-    """`[adapters.webhook]`: needs the extra `webhook`: docs/webhook.md."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    enabled: bool = Field(default=True, description="post wakes to the receivers that subscriptions name")
-    allow: tuple[str, ...] = Field(
-        (), description="networks and hosts that are not public and may get posts; a host also without TLS"
-    )
-    per_minute: Annotated[int, Field(ge=0, le=100_000)] = Field(
-        60, description="wakes for one receiver within a minute; 0: no limit"
-    )
-
-    @field_validator("allow")
-    @classmethod
-    def _means_something(cls, entries: tuple[str, ...]) -> tuple[str, ...]:
-        for entry in entries:
-            if why := why_not_allowed(entry):
-                raise ValueError(f"{entry!r} {why}")
-        return entries
 
 
 class WebhookAdapter:
@@ -78,7 +59,7 @@ class WebhookAdapter:
         presence_independent=True,
         per_subscription=True,
     )
-    Config: ClassVar[type[BaseModel]] = WebhookConfig
+    Config: ClassVar[type[BaseModel]] = config_from("wake_bridge_adapters.webhook.table:WebhookConfig")
     label: ClassVar[str] = ""
 
     def __init__(self, config: WebhookConfig, context: AdapterContext) -> None:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from wake_bridge_adapters.osascript import OsascriptAdapter, OsascriptConfig
+from wake_bridge_adapters.osascript import OsascriptAdapter
+from wake_bridge_adapters.tables import OsascriptConfig
 
 from wake_bridge.domain.delivery import Progress, Step
 from wake_bridge.domain.names import Identity

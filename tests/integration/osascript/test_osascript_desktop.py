@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 import wake_bridge_adapters.osascript.plan
-from wake_bridge_adapters.osascript import OsascriptAdapter, OsascriptConfig
+from wake_bridge_adapters.osascript import OsascriptAdapter
+from wake_bridge_adapters.tables import OsascriptConfig
 
 from wake_bridge.domain.delivery import HoldReason, Progress, Step
 from wake_bridge.domain.names import Identity

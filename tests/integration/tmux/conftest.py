@@ -16,8 +16,8 @@ import psutil
 import pytest
 from ulid import ULID
 from wake_bridge_adapters.pane_lock import lock_path
+from wake_bridge_adapters.tables import TmuxConfig
 from wake_bridge_adapters.tmux import TmuxAdapter
-from wake_bridge_adapters.tmux.adapter import TmuxConfig
 
 from wake_bridge.demo.fake_harness import FakeHarness
 from wake_bridge.demo.tmux_server import Look, PrivateTmux, Typist

@@ -221,7 +221,7 @@ def test_a_pane_that_shows_another_tmux_is_no_agent_and_the_one_inside_is(scene:
 IN_A_POPUP = """
 import asyncio, os, sys
 from wake_bridge_adapters.tmux import TmuxAdapter
-from wake_bridge_adapters.tmux.adapter import TmuxConfig
+from wake_bridge_adapters.tables import TmuxConfig
 from wake_bridge.domain.errors import NotFound
 from wake_bridge.ports.adapter import AdapterContext
 from tests.integration.tmux.conftest import SystemClock

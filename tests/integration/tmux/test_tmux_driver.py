@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from wake_bridge_adapters.bounded_call import CallResult
-from wake_bridge_adapters.tmux.adapter import TmuxAdapter, TmuxConfig
+from wake_bridge_adapters.tables import TmuxConfig
+from wake_bridge_adapters.tmux.adapter import TmuxAdapter
 from wake_bridge_adapters.tmux.attempt import DriverProcess
 from wake_bridge_adapters.tmux.command import TmuxServer
 from wake_bridge_adapters.tmux.occupants import started_at

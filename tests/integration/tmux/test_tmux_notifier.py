@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from wake_bridge_adapters.tables import TmuxConfig
 from wake_bridge_adapters.tmux import TmuxAdapter
-from wake_bridge_adapters.tmux.adapter import TmuxConfig
 
 from wake_bridge.demo.tmux_server import PrivateTmux, Typist
 from wake_bridge.ports.adapter import AdapterContext, Notifier

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from wake_bridge_adapters.tmux.adapter import TmuxConfig
+from wake_bridge_adapters.tables import TmuxConfig
 
 from wake_bridge.ports.adapter import PaneLister, Place, Sight, Sights
 

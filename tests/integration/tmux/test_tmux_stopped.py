@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from wake_bridge.demo.tmux_server import PrivateTmux
 
 def _fake(*, lost_when_stopped: bool) -> Profile:
     fake = load_profiles()["fake"]
-    return fake.model_copy(update={"paste": fake.paste.model_copy(update={"lost_when_stopped": lost_when_stopped})})
+    return replace(fake, paste=replace(fake.paste, lost_when_stopped=lost_when_stopped))
 
 
 @pytest.mark.parametrize("is_lost", [True, False], ids=["loses bracketed paste", "keeps it"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,8 +35,8 @@ def profiles(scene: Scene) -> Path:
 
 def _write(directory: Path, *, strict: bool = False) -> None:
     fake = load_profiles()["fake"]
-    recognise = fake.recognise.model_copy(update={"commands": ("fakeagent",)})
-    known = fake.model_copy(update={"versions": KNOWN, "strict_version": strict, "recognise": recognise})
+    recognise = replace(fake.recognise, commands=("fakeagent",))
+    known = replace(fake, versions=KNOWN, strict_version=strict, recognise=recognise)
     (directory / "fake.toml").write_text(profile_text(known), encoding="utf-8")
 
 

@@ -39,7 +39,6 @@ from wake_bridge.domain.route_table import RouteVerdict
 from wake_bridge.domain.routing import Inject, Observe, Route, Start, Steer
 from wake_bridge.engine.deliver.attempt import AttemptRunner, LeaseRecovery
 from wake_bridge.engine.deliver.emissions import Emissions
-from wake_bridge.engine.deliver.envelopes import envelope_of
 from wake_bridge.engine.deliver.leases import Leases, SoleDriver
 from wake_bridge.engine.deliver.pushes import Pushes
 from wake_bridge.engine.deliver.relevance import News, allowed_senders, bodies_of, news_of
@@ -56,7 +55,6 @@ from wake_bridge.ports.adapter import Nowhere, Place
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
 from wake_bridge.ports.ledger_records import Lock, NewId
-from wake_bridge.schemas.envelope import written
 
 OF_ONE_PLACE: Final = frozenset({HoldReason.REFRACTORY, HoldReason.STORM, HoldReason.BUDGET})
 """Holds by what is counted at one place; at another one there may be room."""
@@ -439,6 +437,10 @@ class Gate:
 
     async def _envelope(self, delivery: Delivery, receiver: Receiver, events: tuple[WakeEvent, ...], text: str) -> str:
         """What is posted: frozen with the delivery, so that every try sends the same bytes."""
+        # the models of JSON are 11 MB, and most daemons only type
+        from wake_bridge.engine.deliver.envelopes import envelope_of  # noqa: PLC0415
+        from wake_bridge.schemas.envelope import written  # noqa: PLC0415
+
         allowed = allowed_senders(self._current, delivery.identity)
         envelope = await envelope_of(
             self._queries,

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
-from typing import Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from wake_bridge.domain.errors import LedgerError
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.signed_wakes import NotHere
 from wake_bridge.domain.values import dataclass
 from wake_bridge.ports.ledger_records import Taken
-from wake_bridge.schemas.incoming import Incoming, NotAWake, read_wake
+
+if TYPE_CHECKING:
+    from wake_bridge.schemas.incoming import Incoming
 
 Value = TypeVar("Value")
 
@@ -64,6 +66,8 @@ class WakeAccepted:
 
 def incoming(body: bytes) -> Incoming:
     """Read a wake. Raises `RequestRefused`."""
+    from wake_bridge.schemas.incoming import NotAWake, read_wake  # noqa: PLC0415 - models, for who is sent wakes
+
     if len(body) > MOST_BYTES:
         raise RequestRefused(413, f"the body is larger than {MOST_BYTES} bytes")
     try:

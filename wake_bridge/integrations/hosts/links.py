@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
@@ -21,8 +21,11 @@ from wake_bridge.domain.names import EPOCH_START, Identity, parse_instant, to_be
 from wake_bridge.domain.signed_wakes import signature_of
 from wake_bridge.integrations.hosts.connection import HostConnection, LinkBroken
 from wake_bridge.ports.hosts import HostReply, NotSentThere, UnansweredThere
-from wake_bridge.schemas.hosts import AgentElsewhere, agents_elsewhere, answers_elsewhere, mail_elsewhere
+from wake_bridge.schemas.plain_rows import mail_elsewhere
 from wake_bridge.schemas.relay import ASK, WAKE, Frame
+
+if TYPE_CHECKING:
+    from wake_bridge.schemas.hosts import AgentElsewhere
 
 AT_ONCE: Final = 16
 """Wakes that are on their way to one host at the same time."""
@@ -107,6 +110,8 @@ class Link:
             await connection.close()
 
     def _take_state(self, frame: Frame) -> None:
+        from wake_bridge.schemas.hosts import agents_elsewhere  # noqa: PLC0415 - models, for who has linked hosts
+
         trouble, before = str(frame.get("trouble") or ""), self.state
         self.state, self.why = (LinkState.NO_DAEMON, trouble) if trouble else (LinkState.UP, "")
         if not trouble:
@@ -140,6 +145,8 @@ class Link:
 
     async def answers(self, asked: Sequence[MailThere]) -> Sequence[AnswerThere]:
         """See `HostAnswers.answers`."""
+        from wake_bridge.schemas.hosts import answers_elsewhere  # noqa: PLC0415 - as above
+
         answer = await self.ask("relay_answers", {"asked": mail_elsewhere(asked)})
         if answer.get("status") != _OK:
             if answer.get("status") == _UNKNOWN_THERE:

@@ -1,0 +1,31 @@
+"""What stands in a file with a captured screen, as models; `workshop` says what each field is."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+from wake_bridge.domain.presence import PresenceState
+
+
+class Cursor(BaseModel):
+    """Where the cursor stands."""
+
+    x: int
+    y: int
+    visible: bool
+
+
+class CaptureFile(BaseModel):
+    """All of one file; what else stands there is ignored."""
+
+    harness: str = ""
+    version: str = ""
+    state: str = ""
+    width: int
+    height: int
+    ansi: str
+    cursor: Cursor
+    flags: dict[str, str] = {}
+    process_tree: tuple[str, ...] = ()
+    note: str = ""
+    expect: tuple[PresenceState, ...] = ()

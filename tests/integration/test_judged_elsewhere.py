@@ -1,0 +1,236 @@
+"""A daemon has its configuration judged in a process of its own: with the same errors, and without the models in its memory."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from pydantic import BaseModel
+
+from tests.integration.test_settings_in_force import NO_TOML, TYPO
+from wake_bridge.config.judged import as_json, written_down
+from wake_bridge.config.settings import Settings, changed_keys, engine_settings, taken_over
+from wake_bridge.control.settings_in_force import settings_of_daemon, write_settings
+from wake_bridge.demo.sandbox import DaemonProcess, Sandbox
+from wake_bridge.domain.errors import ConfigurationInvalid
+from wake_bridge.integrations import adapters, judging
+from wake_bridge.integrations.adapters import CatalogueEntry, checked_settings, load_catalogue, make_adapters
+from wake_bridge.integrations.judging import settings_for_daemon
+from wake_bridge.system.clock import SteadyClock
+from wake_bridge.testing.memory_adapter import MemoryAdapter
+
+GOOD = 'limits.storm = 3\n[adapters.tmux]\nsocket_name = "mine"\n[targets."@a"]\npane = "a:1.0"\npolicy = "immediate"\n'
+BROKEN = [
+    NO_TOML,
+    TYPO,
+    "limits.storm = 0\ngraph.watch = 1\nadapters.tmux.socket_nam = 'x'\nadapters.pigeon.loft = 'y'",
+    'limits.storm = 3\ndigest.action = "{who}"\n[targets."@a"]\nadapter = "nobody"',
+    'digest.action = "a\\u0000b"',
+    'http.senders.up.key = "hunter2"',
+    'adapters.tmux = { socket_name = "a", socket_path = "b" }',
+    "limits.storm = 1979-05-27",
+    "[graph]\npath = 'a'\nurl = 'postgresql://u@h/d'",
+]
+
+Configured = Callable[[str], str]
+
+
+@pytest.fixture
+def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Configured:
+    """Writes a configuration file and answers its path; this process counts as one that has no models."""
+    for name in [one for one in os.environ if one.startswith("WAKE_BRIDGE_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(judging, "_MODELS", "a.module.that.nobody.imported")
+
+    def write(text: str) -> str:
+        file = tmp_path / "config.toml"
+        file.write_text(text)
+        file.chmod(0o600)
+        return str(file)
+
+    return write
+
+
+@pytest.fixture
+def only_elsewhere(configured: Configured, monkeypatch: pytest.MonkeyPatch) -> Configured:
+    """The same, where nothing may be judged in this process."""
+
+    def refuse(_: object) -> Settings:
+        raise AssertionError("judged in this process")
+
+    monkeypatch.setattr(judging, "checked_settings", refuse)
+    return configured
+
+
+def test_what_is_judged_elsewhere_is_what_the_models_make(only_elsewhere: Configured) -> None:
+    """Configuration, adapters' tables, and what is written down for commands."""
+    file = only_elsewhere(GOOD)
+    there, here = settings_for_daemon(file), checked_settings(file)
+
+    assert written_down(there.config) == written_down(here.config)
+    assert as_json(there.config) == as_json(here.config) == here.config.model_dump(mode="json")
+    assert engine_settings(there, embedded=True) == engine_settings(here, embedded=True)
+    assert changed_keys(there, here) == changed_keys(here, there) == []
+    assert (there.fingerprint, there.origins, there.state_dir) == (here.fingerprint, here.origins, here.state_dir)
+    wanted = {one.name: one.kind.Config for one in load_catalogue() if one.kind is not None}
+    tables = {name: model() for name, model in wanted.items()} | {"tmux": wanted["tmux"](socket_name="mine")}
+    assert {name: vars(one) for name, one in there.adapter_tables.items()} == {
+        name: vars(one) for name, one in tables.items()
+    }
+
+
+@pytest.mark.parametrize("text", BROKEN)
+def test_what_is_wrong_is_told_in_the_same_words(configured: Configured, text: str) -> None:
+    """Every mistake, whoever finds it."""
+    file = configured(text)
+    with pytest.raises(ConfigurationInvalid) as here:
+        checked_settings(file)
+    with pytest.raises(ConfigurationInvalid) as there:
+        settings_for_daemon(file)
+
+    for name in ("what", "where", "hint", "problems"):
+        assert getattr(there.value, name) == getattr(here.value, name)
+    assert here.value.problems
+
+
+def test_a_file_that_cannot_be_read_or_is_not_there_is_told_in_the_same_words(
+    configured: Configured, tmp_path: Path
+) -> None:
+    """What is wrong before anything is judged."""
+    file = configured(TYPO)
+    Path(file).chmod(0o666)
+    for path in (file, str(tmp_path / "nowhere.toml"), str(tmp_path)):
+        with pytest.raises(ConfigurationInvalid) as here:
+            checked_settings(path)
+        with pytest.raises(ConfigurationInvalid) as there:
+            settings_for_daemon(path)
+        assert there.value.problems == here.value.problems
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        (sys.executable, "-c", f"import os; os.kill(os.getpid(), {signal.SIGKILL.value})"),
+        (sys.executable, "-c", "raise SystemExit(1)"),
+        (sys.executable, "-c", "print('no JSON')"),
+        (sys.executable, "-c", "print({})"),
+        ("/nowhere/python",),
+    ],
+)
+def test_where_the_other_process_fails_the_daemon_judges_itself(
+    configured: Configured, monkeypatch: pytest.MonkeyPatch, program: tuple[str, ...]
+) -> None:
+    """Killed, ended, talking nonsense, not there: the configuration is in force all the same, and mistakes are told."""
+    monkeypatch.setattr(judging, "_PROGRAM", program)
+
+    found = settings_for_daemon(configured(GOOD))
+    assert isinstance(found.config, BaseModel)
+    assert (found.config.limits.storm, found.adapter_tables) == (3, {})
+    with pytest.raises(ConfigurationInvalid, match="1 mistake"):
+        settings_for_daemon(configured(TYPO))
+
+
+def test_a_release_that_was_installed_meanwhile_is_not_listened_to(
+    configured: Configured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its configuration may have other keys: the old one stays in force until a restart."""
+    monkeypatch.setattr(judging, "_AT_START", [[1, 2]])
+
+    with pytest.raises(ConfigurationInvalid, match="another release") as caught:
+        settings_for_daemon(configured(GOOD))
+    assert caught.value.hint == "restart the daemon"
+
+
+def test_one_that_hangs_is_not_waited_for(configured: Configured, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An adapter may hang while it is imported."""
+    monkeypatch.setattr(judging, "_PROGRAM", (sys.executable, "-c", "import time; time.sleep(600)"))
+    monkeypatch.setattr(judging, "PATIENCE", 0.2)
+
+    assert isinstance(settings_for_daemon(configured(GOOD)).config, BaseModel)
+
+
+def test_who_has_the_models_already_judges_itself(configured: Configured, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No process is started for nothing."""
+    monkeypatch.setattr(judging, "_MODELS", "pydantic")
+    monkeypatch.setattr(judging, "_PROGRAM", ("/nowhere/python",))
+
+    assert isinstance(settings_for_daemon(configured(GOOD)).config, BaseModel)
+
+
+def test_a_reload_keeps_what_waits_whoever_judged(only_elsewhere: Configured, tmp_path: Path) -> None:
+    """Also where one was judged elsewhere and the other by models."""
+    before, after = "limits.storm = 3\ngraph.poll_interval = 2.0", "limits.storm = 4\ngraph.poll_interval = 3.0"
+    started = settings_for_daemon(only_elsewhere(before))
+    read, by_models = settings_for_daemon(only_elsewhere(after)), checked_settings(only_elsewhere(after))
+
+    for one in (read, by_models):
+        now = taken_over(started, one)
+        assert changed_keys(started, now) == ["limits.storm"]
+        assert changed_keys(now, one) == ["graph.poll_interval"]
+        write_settings(tmp_path, now)
+    assert settings_of_daemon(tmp_path) is None
+
+
+class OwnTable(BaseModel):
+    """A third party's table."""
+
+    enabled: bool = True
+    loft: str = "attic"
+
+
+class Stranger(MemoryAdapter):
+    """A third party's adapter, whose `Config` is a class as ever."""
+
+    Config: ClassVar[type[BaseModel]] = OwnTable
+
+    def __init__(self, config: Any, context: Any) -> None:
+        self.given = config
+        super().__init__(config, context)
+
+
+def test_an_adapter_with_a_class_of_its_own_gets_an_instance_of_it(
+    configured: Configured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What third parties have written goes on working."""
+    settings = settings_for_daemon(configured(GOOD))
+    ours = load_catalogue()
+    stranger = CatalogueEntry("stranger", "far", "far:Stranger", Stranger)
+    monkeypatch.setattr(adapters, "load_catalogue", lambda: [*ours, stranger])
+
+    made = make_adapters(settings, SteadyClock()).adapters["stranger"]
+
+    assert isinstance(made, Stranger)
+    assert made.given == OwnTable()
+
+
+def holds_models(daemon: DaemonProcess) -> bool:
+    """Whether the shared library of pydantic is in the memory of a process."""
+    return "_pydantic_core" in Path(f"/proc/{daemon.pid}/maps").read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what a process holds is read from /proc")
+def test_a_running_daemon_holds_no_models_after_reloads_either(
+    tmp_path: Path, program: tuple[str, ...], executed_daemons: None
+) -> None:
+    """Once changed, once broken, once mended; what is broken is told and changes nothing."""
+    del executed_daemons
+    with Sandbox(tmp_path, f"wake-bridge-test-{tmp_path.name}", program) as sandbox:
+        sandbox.configure()
+        sandbox.run("init")
+        daemon = sandbox.daemon()
+        assert not holds_models(daemon)
+        whole = sandbox.config_file.read_text()
+        for line, event in (("limits.storm = 3\n", "config_reloaded"), (f"{TYPO}\n", "config_refused")):
+            sandbox.config_file.write_text(line + whole)
+            os.kill(daemon.pid, signal.SIGHUP)
+            sandbox.waits_for(partial(daemon.entries, event), what=event)
+        (refused,) = daemon.entries("config_refused")
+        assert "limits.storn = 3" in str(refused["problems"])
+        assert not holds_models(daemon)

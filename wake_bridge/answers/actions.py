@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -28,7 +28,7 @@ class Actions:
         reload: takes the configuration over again; answers what was wrong with it.
     """
 
-    def __init__(self, parts: Parts, reload: Callable[[], ConfigurationInvalid | None]) -> None:
+    def __init__(self, parts: Parts, reload: Callable[[], Awaitable[ConfigurationInvalid | None]]) -> None:
         self._parts = parts
         self._reload_configuration = reload
 
@@ -102,7 +102,7 @@ class Actions:
         return f"{again.identity} is told again, when that is safe"
 
     async def _reload(self, _: Mapping[str, Any]) -> Answer:
-        refused = self._reload_configuration()
+        refused = await self._reload_configuration()
         if refused is not None:
             raise refused
         return {"ok": True}

@@ -212,6 +212,8 @@ class Daemon:
         self._settings = self._in_force = settings
         self._directory = directory
         self._reload = reload
+        self._reload_turn = asyncio.Lock()
+        self._hung_up: set[asyncio.Task[ConfigurationInvalid | None]] = set()
         self._stop = asyncio.Event()
         self._notifier = ServiceNotifier(os.environ)
         self._terminal = OwnTerminal()
@@ -360,7 +362,8 @@ class Daemon:
         if self._terminal.was_closed():
             self._begin_stop()
         else:
-            self._take_over_configuration()
+            self._hung_up.add(reload := asyncio.create_task(self._take_over_configuration()))
+            reload.add_done_callback(self._hung_up.discard)
 
     def _begin_stop(self) -> None:
         self._stop.set()
@@ -369,11 +372,16 @@ class Daemon:
         last_word.daemon = True
         last_word.start()
 
-    def _take_over_configuration(self) -> ConfigurationInvalid | None:
+    async def _take_over_configuration(self) -> ConfigurationInvalid | None:
         """Read configuration and screen profiles again; what is bad keeps the old in force, and is told."""
+        async with self._reload_turn:
+            return await self._take_over()
+
+    async def _take_over(self) -> ConfigurationInvalid | None:
         self._notifier.reloading()
         try:
-            read = self._reload()
+            # wakes go on while another process judges
+            read = await asyncio.to_thread(self._reload)
             settings = taken_over(self._settings, read)
             reload_adapters(self.parts.loaded, self._in_force, settings, self.parts.clock)
         except ConfigurationInvalid as error:

@@ -19,9 +19,9 @@ from wake_bridge.config.settings import Settings, changed_keys, engine_settings,
 from wake_bridge.control.settings_in_force import settings_of_daemon, write_settings
 from wake_bridge.demo.sandbox import DaemonProcess, Sandbox
 from wake_bridge.domain.errors import ConfigurationInvalid
-from wake_bridge.integrations import adapters, judging
+from wake_bridge.integrations import adapters, config_check_program
 from wake_bridge.integrations.adapters import CatalogueEntry, checked_settings, load_catalogue, make_adapters
-from wake_bridge.integrations.judging import settings_for_daemon
+from wake_bridge.integrations.config_check_program import settings_for_daemon
 from wake_bridge.system.clock import SteadyClock
 from wake_bridge.testing.memory_adapter import MemoryAdapter
 
@@ -47,7 +47,7 @@ def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Configured:
     for name in [one for one in os.environ if one.startswith("WAKE_BRIDGE_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(judging, "_MODELS", "a.module.that.nobody.imported")
+    monkeypatch.setattr(config_check_program, "_MODELS", "a.module.that.nobody.imported")
 
     def write(text: str) -> str:
         file = tmp_path / "config.toml"
@@ -65,7 +65,7 @@ def only_elsewhere(configured: Configured, monkeypatch: pytest.MonkeyPatch) -> C
     def refuse(_: object) -> Settings:
         raise AssertionError("judged in this process")
 
-    monkeypatch.setattr(judging, "checked_settings", refuse)
+    monkeypatch.setattr(config_check_program, "checked_settings", refuse)
     return configured
 
 
@@ -128,7 +128,7 @@ def test_where_the_other_process_fails_the_daemon_judges_itself(
     configured: Configured, monkeypatch: pytest.MonkeyPatch, program: tuple[str, ...]
 ) -> None:
     """Killed, ended, talking nonsense, not there: the configuration is in force all the same, and mistakes are told."""
-    monkeypatch.setattr(judging, "_PROGRAM", program)
+    monkeypatch.setattr(config_check_program, "_PROGRAM", program)
 
     found = settings_for_daemon(configured(GOOD))
     assert isinstance(found.config, BaseModel)
@@ -141,7 +141,7 @@ def test_a_release_that_was_installed_meanwhile_is_not_listened_to(
     configured: Configured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its configuration may have other keys: the old one stays in force until a restart."""
-    monkeypatch.setattr(judging, "_AT_START", [[1, 2]])
+    monkeypatch.setattr(config_check_program, "_MODELS_STAMP", [[1, 2]])
 
     with pytest.raises(ConfigurationInvalid, match="another release") as caught:
         settings_for_daemon(configured(GOOD))
@@ -150,16 +150,16 @@ def test_a_release_that_was_installed_meanwhile_is_not_listened_to(
 
 def test_one_that_hangs_is_not_waited_for(configured: Configured, monkeypatch: pytest.MonkeyPatch) -> None:
     """An adapter may hang while it is imported."""
-    monkeypatch.setattr(judging, "_PROGRAM", (sys.executable, "-c", "import time; time.sleep(600)"))
-    monkeypatch.setattr(judging, "PATIENCE", 0.2)
+    monkeypatch.setattr(config_check_program, "_PROGRAM", (sys.executable, "-c", "import time; time.sleep(600)"))
+    monkeypatch.setattr(config_check_program, "PATIENCE", 0.2)
 
     assert isinstance(settings_for_daemon(configured(GOOD)).config, BaseModel)
 
 
 def test_who_has_the_models_already_judges_itself(configured: Configured, monkeypatch: pytest.MonkeyPatch) -> None:
     """No process is started for nothing."""
-    monkeypatch.setattr(judging, "_MODELS", "pydantic")
-    monkeypatch.setattr(judging, "_PROGRAM", ("/nowhere/python",))
+    monkeypatch.setattr(config_check_program, "_MODELS", "pydantic")
+    monkeypatch.setattr(config_check_program, "_PROGRAM", ("/nowhere/python",))
 
     assert isinstance(settings_for_daemon(configured(GOOD)).config, BaseModel)
 

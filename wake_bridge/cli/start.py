@@ -14,7 +14,10 @@ import sys
 from wake_bridge.cli.streams import NO_ROOM, NOBODY_READS, arguments_given, prepare_streams, stop_writing
 
 _COLLECT_AFTER = 50_000
-"""As many objects as a command makes: most of them are what it imported, which is no garbage."""
+"""New objects between two looks for garbage. A command makes about as many, and most of them are modules, which are none.
+
+`system/garbage.py` takes this back in what serves for hours.
+"""
 
 
 def main() -> None:
@@ -36,7 +39,7 @@ def main() -> None:
     try:
         cli.main()
     finally:
-        # an interpreter that ends goes through all it has imported, which is a sixth of a short command: nothing is left to find
+        # at its end the interpreter looks for garbage in all that was imported, a sixth of a short command; frozen objects are left out
         gc.freeze()
 
 

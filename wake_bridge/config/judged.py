@@ -35,13 +35,18 @@ def is_table(value: object) -> bool:
 
 
 def fingerprint(tree: Mapping[str, Any], surroundings: object) -> str:
-    """What tells two trees apart, or the same tree under another program; of `surroundings` the representation counts."""
-    text = json.dumps([tree, [program_version(), models_as_they_are()], repr(surroundings)], default=repr)
+    """The same for the same tree, read by the same program in the same surroundings.
+
+    Args:
+        tree: what was gathered.
+        surroundings: what else decides what the tree makes; two are the same if their representations are.
+    """
+    text = json.dumps([tree, [program_version(), models_stamp()], repr(surroundings)], default=repr)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def models_as_they_are() -> list[list[int]]:
-    """What tells the files of the models on disk from those of another release."""
+def models_stamp() -> list[list[int]]:
+    """Modification time in ns and size in bytes of the models' files on disk: another release has another stamp."""
     models = [Path(__file__).with_name(one).stat() for one in _MODELS]
     return [[one.st_mtime_ns, one.st_size] for one in models]
 
@@ -92,7 +97,7 @@ def _written(value: Any, key: tuple[str, ...]) -> Any:
 
 
 def as_json(value: object) -> Any:
-    """The configuration, or a value in it, as pydantic's `model_dump(mode="json")` has it, whoever made it."""
+    """The configuration, or a value in it, as pydantic's `model_dump(mode="json")` writes it, whether or not a model made it."""
     if is_table(value):
         value = vars(value)
     match value:
@@ -109,7 +114,7 @@ def as_json(value: object) -> Any:
 
 
 def with_values(table: Any, **values: object) -> Any:
-    """The table with other values for some of its keys; they are not judged."""
+    """A copy of the table with these values for some of its keys; the values are not judged."""
     if isinstance(table, TableReadBack):
         return TableReadBack(**vars(table) | values)
     return table.model_copy(update=values)

@@ -67,7 +67,10 @@ ANY_SOURCE: Final = "items"
 ADAPTER_GROUP: Final = "wake_bridge.adapters"
 
 Judge = Callable[[Gathered, ConfigPlace], Mapping[str, Any]]
-"""Judges what was gathered in another process: `problems`, the `config` as it is `written_down`, and `tables` of adapters by name."""
+"""Judges a gathered tree in another process.
+
+It answers `problems`; else `config` and the `tables` of adapters by name, both as `config.judged.written_down` writes them.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,7 @@ class Settings:
     they go. `fallback_pane` is `$TMUX_SESSION`: the tmux target of
     subscriptions that name none. `has_graph` is false where signed wakes alone are taken in. `origins` says where each key was set; what is missing there has its default.
     `fingerprint` is that of the tree which `config` was made of, empty where it was not made of one alone (`config.judged`).
-    `adapter_tables` are the tables of adapters that were judged in another process; the others are made by their models.
+    `adapter_tables` are the tables of adapters that another process has judged; their models make all others.
     """
 
     config: Configuration
@@ -156,7 +159,7 @@ def load_settings(
         environment: the process's environment.
         adapter_models: the config models of the adapters, to judge their tables as well; without them only the tables'
             names are judged, and no adapter needs to be imported.
-        judge: judges instead of the models of this process.
+        judge: judges in place of the models of this process; what it raises is passed on.
 
     Raises:
         ConfigurationInvalid: with every mistake found in `problems`.
@@ -182,7 +185,7 @@ def load_settings_at(
     elif adapter_models is None and not gathered.mistakes:
         config = _judged_before(gathered, place, told)
     if config is None:
-        config = judged(gathered, place, adapter_models)
+        config = configuration_of(gathered, place, adapter_models)
     settings = replace(_resolve(config, place, gathered, environment), fingerprint=told, adapter_tables=tables)
     unusable = http_mistakes(config.http, settings.config_file, settings.source_files, settings.origins)
     unreachable = channel_mistakes(config.channels, settings.config_file, settings.source_files, settings.origins)
@@ -193,16 +196,16 @@ def load_settings_at(
 def _judged_elsewhere(
     answer: Mapping[str, Any], gathered: Gathered, place: ConfigPlace
 ) -> tuple[Configuration, Mapping[str, Any]]:
-    """What a `Judge` made of the tree, and of the tables of adapters. Raises `ConfigurationInvalid`."""
+    """The configuration and the tables of adapters in the answer of a `Judge`. Raises `ConfigurationInvalid`."""
     _raise_for(answer["problems"], place.path)
     tables = {str(name): read_back(one) for name, one in answer["tables"].items()}
     return read_back(answer["config"], gathered.tree), tables
 
 
-def judged(
+def configuration_of(
     gathered: Gathered, place: ConfigPlace, adapter_models: Mapping[str, type[BaseModel]] | None
 ) -> Configuration:
-    """The configuration that the tree makes. Raises `ConfigurationInvalid`.
+    """The configuration that the models make of a tree. Raises `ConfigurationInvalid`.
 
     Args:
         gathered: the tree, and what was wrong with it already.
@@ -250,8 +253,21 @@ def validate_adapter_tables(settings: Settings, adapter_models: Mapping[str, typ
     """
     tree = {"adapters": settings.config.adapters}
     _raise_for(_adapter_mistakes(tree, settings.origins, adapter_models), settings.config_file)
+    return adapter_tables_of(settings.config.adapters, settings.origins, adapter_models)
+
+
+def adapter_tables_of(
+    tables: Mapping[str, Mapping[str, Any]], origins: Mapping[Key, str], adapter_models: Mapping[str, type[BaseModel]]
+) -> dict[str, BaseModel]:
+    """The table of each adapter, made by its own model; an adapter without a table gets its defaults.
+
+    Args:
+        tables: those that are written, by adapter; they have been judged.
+        origins: where each key was set.
+        adapter_models: the model of each adapter.
+    """
     return {
-        name: model.model_validate(_typed(settings.config.adapters.get(name, {}), name, model, settings.origins))
+        name: model.model_validate(_typed(tables.get(name, {}), name, model, origins))
         for name, model in adapter_models.items()
     }
 

@@ -44,11 +44,11 @@ from wake_bridge.domain.delivery import DeliveryState
 from wake_bridge.domain.errors import ConfigurationInvalid, OperationFailed, WakeBridgeError
 from wake_bridge.domain.values import dataclass
 from wake_bridge.integrations.adapters import reload_adapters
-from wake_bridge.integrations.judging import settings_for_daemon
+from wake_bridge.integrations.config_check_program import settings_for_daemon
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.storage.logs import configure_logging, set_level
 from wake_bridge.system.files import make_private_directory, require_own_place
-from wake_bridge.system.garbage import look_for_garbage_as_usual
+from wake_bridge.system.garbage import collect_as_usual
 from wake_bridge.wiring import wire
 
 STOP_PATIENCE: Final = 3.5
@@ -212,8 +212,8 @@ class Daemon:
         self._settings = self._in_force = settings
         self._directory = directory
         self._reload = reload
-        self._reload_turn = asyncio.Lock()
-        self._hung_up: set[asyncio.Task[ConfigurationInvalid | None]] = set()
+        self._one_reload = asyncio.Lock()
+        self._reloads_by_signal: set[asyncio.Task[ConfigurationInvalid | None]] = set()
         self._stop = asyncio.Event()
         self._notifier = ServiceNotifier(os.environ)
         self._terminal = OwnTerminal()
@@ -265,7 +265,7 @@ class Daemon:
         self._notifier.ready("tailing")
         # what the start has made lives as long as the daemon: going through it again would stop a wake for 30 ms
         gc.freeze()
-        look_for_garbage_as_usual()
+        collect_as_usual()
         jobs: dict[str, Callable[[], Awaitable[None]]] = {
             "tail": parts.tail.run,
             "deliver": parts.deliverer.run,
@@ -362,8 +362,8 @@ class Daemon:
         if self._terminal.was_closed():
             self._begin_stop()
         else:
-            self._hung_up.add(reload := asyncio.create_task(self._take_over_configuration()))
-            reload.add_done_callback(self._hung_up.discard)
+            self._reloads_by_signal.add(reload := asyncio.create_task(self._take_over_configuration()))
+            reload.add_done_callback(self._reloads_by_signal.discard)
 
     def _begin_stop(self) -> None:
         self._stop.set()
@@ -374,7 +374,7 @@ class Daemon:
 
     async def _take_over_configuration(self) -> ConfigurationInvalid | None:
         """Read configuration and screen profiles again; what is bad keeps the old in force, and is told."""
-        async with self._reload_turn:
+        async with self._one_reload:
             return await self._take_over()
 
     async def _take_over(self) -> ConfigurationInvalid | None:

@@ -8,7 +8,7 @@ from importlib.util import find_spec, module_from_spec
 
 from pydantic import BaseModel
 
-from wake_bridge.system.garbage import look_for_garbage_as_usual
+from wake_bridge.system.garbage import collect_as_usual
 
 # the packages' own `__init__` import the client and the high-level server as well, a fifth of the start: whoever asks for
 # the packages later gets them whole
@@ -28,7 +28,7 @@ try:
     from mcp.shared.exceptions import MCPError
 finally:
     gc.enable()
-    look_for_garbage_as_usual()
+    collect_as_usual()
     for _name in _BARE:
         sys.modules.pop(_name, None)
     del BaseModel.model_config["defer_build"]

@@ -1,4 +1,4 @@
-"""How often garbage is looked for in a process that stays: the command line looks seldom, because commands end soon."""
+"""Has a process that serves for hours look for garbage at Python's usual pace; `cli/start.py` slows that down for commands."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import gc
 from typing import Final
 
 _USUAL: Final = (700, 10, 10)
-"""As Python has it from the start: little at a time."""
+"""The default of Python 3.11: many short looks, so that no wake waits for a long one."""
 
 
-def look_for_garbage_as_usual() -> None:
-    """Called by whatever serves for hours."""
+def collect_as_usual() -> None:
+    """Undo what `cli/start.py` has set."""
     gc.set_threshold(*_USUAL)

@@ -42,7 +42,7 @@ from wake_bridge.schemas.relay import (
     why_not_spoken,
     written,
 )
-from wake_bridge.system.garbage import look_for_garbage_as_usual
+from wake_bridge.system.garbage import collect_as_usual
 
 LOOKED_EVERY: Final = 2.0
 """Seconds between two looks at how the agents stand."""
@@ -206,7 +206,7 @@ class Relay:
 
 def run_relay(state_dir: Path) -> None:
     """Serve the link on stdin and stdout, until it ends; leaves at once, whatever a thread still waits for."""
-    look_for_garbage_as_usual()
+    collect_as_usual()
     asyncio.run(_run(state_dir))
     os._exit(0)
 

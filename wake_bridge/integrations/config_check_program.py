@@ -1,6 +1,7 @@
-"""Has a configuration judged in a short process: the models that judge would be 11 MB of a daemon that needs them once.
+"""Checks a configuration in a process of its own, so that the daemon does not keep pydantic and the models, 11 MB, for weeks.
 
-`python -m wake_bridge.integrations.judging` is that process; it is asked on stdin, and answers on stdout.
+`python -m wake_bridge.integrations.config_check_program` is that process: it reads one question, as JSON, from stdin and
+writes one answer to stdout.
 """
 
 from __future__ import annotations
@@ -13,31 +14,31 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from wake_bridge.config.judged import models_as_they_are, written_down
-from wake_bridge.config.settings import Settings, judged, load_settings, validate_adapter_tables
+from wake_bridge.config.judged import models_stamp, written_down
+from wake_bridge.config.settings import Settings, adapter_tables_of, configuration_of, load_settings
 from wake_bridge.config.sources import Gathered, Mistake
 from wake_bridge.domain.errors import ConfigurationInvalid
 from wake_bridge.integrations.adapters import checked_settings, has_config_elsewhere, load_catalogue
 from wake_bridge.system.files import ConfigPlace
 
 PATIENCE: Final = 10.0
-"""Seconds that it may take; a third of a second does on a quiet machine."""
+"""Seconds that the process may take; on a quiet machine it takes a third of a second."""
 
-_PROGRAM: Final = (sys.executable, "-P", "-m", "wake_bridge.integrations.judging")
+_PROGRAM: Final = (sys.executable, "-P", "-m", "wake_bridge.integrations.config_check_program")
 
-
-_AT_START: Final = models_as_they_are()
-"""Whose configuration this process understands."""
+_MODELS_STAMP: Final = models_stamp()
+"""The models on disk when this process started: it understands what these make."""
 
 _MODELS: Final = "wake_bridge.config.fields"
+_ANSWERED: Final = frozenset({"stamp", "problems", "config", "tables"})
 
 
-class NotJudged(Exception):
-    """The other process did not answer, or what was gathered cannot be told to it."""
+class CheckFailed(Exception):
+    """The process did not answer, or the configuration cannot be sent to it as JSON."""
 
 
 def settings_for_daemon(config_option: str | None) -> Settings:
-    """As `checked_settings`, judged in a process of its own; in this one where that fails.
+    """The settings, adapters' tables included, checked by a process of its own; where that fails, in this one.
 
     Args:
         config_option: the value of `--config`, if given.
@@ -47,15 +48,15 @@ def settings_for_daemon(config_option: str | None) -> Settings:
     """
     try:
         return load_settings(config_option, os.environ, judge=_ask)
-    except NotJudged:
+    except CheckFailed:
         return checked_settings(config_option)
 
 
 def _ask(gathered: Gathered, place: ConfigPlace) -> dict[str, Any]:
-    """A `Judge`. Raises `NotJudged`."""
+    """A `Judge` that asks the process. Raises `CheckFailed`, and `ConfigurationInvalid` where another release would answer."""
     if _MODELS in sys.modules:
-        # they are paid for already: the environment overrides a key, or an earlier one had to be judged here
-        raise NotJudged
+        # this process holds the models already, so another one would save nothing
+        raise CheckFailed
     try:
         question = json.dumps(
             {
@@ -75,11 +76,12 @@ def _ask(gathered: Gathered, place: ConfigPlace) -> dict[str, Any]:
             check=True,
         )
         answer: dict[str, Any] = json.loads(ended.stdout)
-        answer["program"], answer["problems"], answer["config"], answer["tables"]
-    except (OSError, ValueError, TypeError, LookupError, RecursionError, subprocess.SubprocessError) as trouble:
-        raise NotJudged from trouble
-    if answer["program"] != _AT_START:
-        # what another release judges, this one may not understand; and it cannot import its own models any more
+        if answer.keys() != _ANSWERED:
+            raise ValueError("no answer of ours")  # noqa: TRY301 - as for every other answer that cannot be read
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError, subprocess.SubprocessError) as trouble:
+        raise CheckFailed from trouble
+    if answer["stamp"] != _MODELS_STAMP:
+        # this release may not understand what another one made, and its own models are gone from the disk
         raise ConfigurationInvalid(
             "another release was installed since this daemon started", str(place.path), hint="restart the daemon"
         )
@@ -87,6 +89,7 @@ def _ask(gathered: Gathered, place: ConfigPlace) -> dict[str, Any]:
 
 
 def _answer(question: dict[str, Any]) -> dict[str, Any]:
+    """What the process answers: `problems`, else the configuration and the tables of adapters whose models stand elsewhere."""
     path, named_by = question["place"]
     place = ConfigPlace(Path(path), named_by)
     gathered = Gathered(
@@ -97,11 +100,10 @@ def _answer(question: dict[str, Any]) -> dict[str, Any]:
     kinds = {one.name: one.kind for one in load_catalogue() if one.kind is not None}
     models = {name: kind.Config for name, kind in kinds.items()}
     try:
-        config = judged(gathered, place, models)
+        config = configuration_of(gathered, place, models)
     except ConfigurationInvalid as mistake:
         return {"problems": mistake.problems, "config": None, "tables": {}}
-    settings = Settings(config, place.path, (), place.path, place.path, origins=gathered.origins)
-    tables = validate_adapter_tables(settings, models)
+    tables = adapter_tables_of(config.adapters, gathered.origins, models)
     return {
         "problems": [],
         "config": written_down(config),
@@ -111,10 +113,10 @@ def _answer(question: dict[str, Any]) -> dict[str, Any]:
 
 def _main() -> None:
     question = json.loads(sys.stdin.buffer.read().decode("utf-8", "surrogatepass"))
-    # what an adapter prints while it is imported is no answer
+    # an adapter may print while it is imported; stdout is for the answer alone
     with contextlib.redirect_stdout(sys.stderr):
         sys.path[:] = question["path"]
-        answer = json.dumps({"program": _AT_START, **_answer(question)})
+        answer = json.dumps({"stamp": _MODELS_STAMP, **_answer(question)})
     sys.stdout.write(answer)
 
 

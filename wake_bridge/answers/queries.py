@@ -41,7 +41,7 @@ from wake_bridge.records import (
     time_or_none,
     version_record,
 )
-from wake_bridge.schemas.plain_rows import rows_elsewhere
+from wake_bridge.schemas.host_rows import rows_elsewhere
 from wake_bridge.storage.logs import where_logs_go
 from wake_bridge.wiring import Parts, active_routes
 
@@ -93,8 +93,8 @@ def what_is_taken_in(settings: Settings, where: ListenAddress) -> list[str]:
     return [name for name, holds in kinds.items() if holds]
 
 
-READ_SOON: Final = (0.01, 0.02, 0.05, 0.1, 0.2)
-"""Seconds between looks for what was just written to the graph."""
+READ_AFTER: Final = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)
+"""Seconds before each look whether the tail has read what was just written to the graph."""
 
 
 class Queries:
@@ -202,7 +202,7 @@ class Queries:
         return {one: reach_record(reach) for one, reach in found.items()}
 
     async def _homes(self, request: Mapping[str, Any]) -> Answer:
-        """The homes of identities; none where the caller would find others, or their subscriptions are not read yet."""
+        """The homes of identities; null where the caller has another view, or its subscriptions are not read yet."""
         parts, settings = self._parts, self._in_force()
         ours = view_of(settings.fingerprint, settings.fallback_pane, os.environ)
         is_alike = settings.fingerprint and request.get("view") == ours
@@ -213,14 +213,14 @@ class Queries:
         return {"homes": {one: home_record(home) for one, home in found.items()}}
 
     async def _has_read(self, subscriptions: str) -> bool:
-        """Whether the subscriptions are known as they stand in the graph; one that was just changed is waited for."""
-        for wait in (*READ_SOON, None):
-            # of thousands it takes a moment, in which wakes must not wait
-            if await asyncio.to_thread(fingerprint_of, self._parts.tail.subscriptions()) == subscriptions:
-                return True
-            if wait is not None:
+        """Whether the tail has read the subscriptions with this fingerprint; a change of just now is waited for."""
+        for wait in READ_AFTER:
+            if wait:
                 self._parts.tail.poke()
                 await asyncio.sleep(wait)
+            # in a thread, because thousands take a moment and wakes must not wait for it
+            if await asyncio.to_thread(fingerprint_of, self._parts.tail.subscriptions()) == subscriptions:
+                return True
         return False
 
     async def _overview(self, _: Mapping[str, Any]) -> Answer:

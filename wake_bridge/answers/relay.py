@@ -24,7 +24,7 @@ from wake_bridge.engine.explain.overview import overview
 from wake_bridge.engine.tail.entrance import AGAIN, RequestRefused, accepted, incoming
 from wake_bridge.ports.adapter import PersonGuide
 from wake_bridge.records import activity_record, delivery_record, overview_record, time_or_none
-from wake_bridge.schemas.plain_rows import mail_from
+from wake_bridge.schemas.host_rows import mail_from
 from wake_bridge.wiring import Parts
 
 MOST_ENTRIES: Final = 200

@@ -10,12 +10,11 @@ from pydantic.alias_generators import to_camel
 
 from wake_bridge.domain.hosts import AnswerState, AnswerThere
 from wake_bridge.domain.names import IDENTITY_PATTERN, AttentionKind, parse_instant
-
-_LONGEST: Final = 500
+from wake_bridge.schemas.host_rows import LONGEST
 
 
 def _text(value: object) -> object:
-    return value[:_LONGEST] or None if isinstance(value, str) else None
+    return value[:LONGEST] or None if isinstance(value, str) else None
 
 
 def _time(value: object) -> object:

@@ -437,7 +437,7 @@ class Gate:
 
     async def _envelope(self, delivery: Delivery, receiver: Receiver, events: tuple[WakeEvent, ...], text: str) -> str:
         """What is posted: frozen with the delivery, so that every try sends the same bytes."""
-        # the models of JSON are 11 MB, and most daemons only type
+        # pydantic and the models are 11 MB, and most daemons post nothing
         from wake_bridge.engine.deliver.envelopes import envelope_of  # noqa: PLC0415
         from wake_bridge.schemas.envelope import written  # noqa: PLC0415
 

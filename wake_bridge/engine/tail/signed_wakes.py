@@ -36,7 +36,7 @@ from wake_bridge.ports.ledger import Ledger
 from wake_bridge.ports.ledger_records import Emission, NewId, Taken
 
 if TYPE_CHECKING:
-    from wake_bridge.engine.tail.told_wakes import ThingTold
+    from wake_bridge.engine.tail.reported_events import ReportedEvent
     from wake_bridge.schemas.incoming import Incoming
 
 _NO_ROW: Final = LogId(0)
@@ -107,13 +107,13 @@ class SignedWakes:
     def _events(
         self, sender: str, wake: Incoming, identity: Identity, emitted_at: Instant, *, is_followed: bool
     ) -> list[WakeEvent]:
-        # the models of what comes in would be 11 MB of a daemon that takes nothing in
-        from wake_bridge.engine.tail.told_wakes import told_by  # noqa: PLC0415
+        # pydantic and the models are 11 MB, and most daemons are sent no wakes
+        from wake_bridge.engine.tail.reported_events import reported_events  # noqa: PLC0415
 
         rules = self._rules()
         moment = MatchContext(self._epoch(), self._clock.now(), self._clock.wall(), self._new_id, rules)
         events: dict[str, WakeEvent] = {}
-        for told in told_by(wake, identity, emitted_at):
+        for told in reported_events(wake, identity, emitted_at):
             book = SubscriptionBook(embedded=True)
             book.put(Subscription(wake.subscription_id, identity, TRIGGER_OF[told.kind]))
             asked = told if is_followed else replace(told, ack_within=None)
@@ -125,7 +125,7 @@ class SignedWakes:
         return list(events.values())
 
 
-def _fact(told: ThingTold, sender: str, identity: Identity) -> Fact:
+def _fact(told: ReportedEvent, sender: str, identity: Identity) -> Fact:
     """A fact that the sender has matched: whose doing it was is judged there."""
     message, detail = None, told.detail
     if told.kind is EventKind.MESSAGE:

@@ -21,7 +21,7 @@ from wake_bridge.domain.names import EPOCH_START, Identity, parse_instant, to_be
 from wake_bridge.domain.signed_wakes import signature_of
 from wake_bridge.integrations.hosts.connection import HostConnection, LinkBroken
 from wake_bridge.ports.hosts import HostReply, NotSentThere, UnansweredThere
-from wake_bridge.schemas.plain_rows import mail_elsewhere
+from wake_bridge.schemas.host_rows import mail_elsewhere
 from wake_bridge.schemas.relay import ASK, WAKE, Frame
 
 if TYPE_CHECKING:

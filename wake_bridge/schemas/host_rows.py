@@ -1,4 +1,4 @@
-"""What hosts tell each other that needs no models: which mail is meant, and flat records."""
+"""What hosts send each other without models: which messages are meant, and flat rows."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from typing import Any, Final
 from wake_bridge.domain.hosts import MailThere
 from wake_bridge.domain.names import Identity
 
-_LONGEST: Final = 500
+LONGEST: Final = 500
+"""Characters of a text that are kept of what another host says."""
 
 
 def mail_elsewhere(mail: Iterable[MailThere]) -> list[dict[str, str]]:
-    """As it is asked for, and told."""
+    """Messages, as one host names them to another."""
     return [{"agentIdentity": one.identity, "messageId": one.message_id} for one in mail]
 
 
 def mail_from(told: object) -> list[MailThere]:
-    """As the other host has written it; what is none stands for nobody's mail."""
+    """The messages that another host names, in its order; an entry that names none becomes a message to nobody."""
     return [
         MailThere(Identity(str(one.get("agentIdentity", ""))), str(one.get("messageId", "")))
         if isinstance(one, dict)
@@ -27,7 +28,7 @@ def mail_from(told: object) -> list[MailThere]:
 
 
 def rows_elsewhere(rows: object, names: Iterable[str]) -> list[dict[str, Any]]:
-    """Records that another host has made, as far as they are flat: the fields of these names, texts shortened, else null."""
+    """Rows that another host sent, with these fields alone: texts are shortened, and a value that is not flat is null."""
     wanted = tuple(names)
     return [
         {name: _flat(one.get(name)) for name in wanted}
@@ -38,5 +39,5 @@ def rows_elsewhere(rows: object, names: Iterable[str]) -> list[dict[str, Any]]:
 
 def _flat(value: object) -> object:
     if isinstance(value, list):
-        return [one[:_LONGEST] for one in value if isinstance(one, str)]
-    return value[:_LONGEST] if isinstance(value, str) else value if isinstance(value, int | None) else None
+        return [one[:LONGEST] for one in value if isinstance(one, str)]
+    return value[:LONGEST] if isinstance(value, str) else value if isinstance(value, int | None) else None

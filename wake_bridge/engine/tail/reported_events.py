@@ -1,4 +1,4 @@
-"""What a signed wake tells, as values. It knows the models of what comes in, and is imported with the first wake."""
+"""The events that a signed wake reports, as values. It needs the models of signed wakes, so the first wake imports it."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ UNNAMED_AT_MOST: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class ThingTold:
-    """One thing that a wake tells: its subject, its details, when it happened, how urgent it is.
+class ReportedEvent:
+    """One event that a signed wake reports: its subject, its details, when it happened, how urgent it is.
 
     `ack_within` are the seconds in which it has to be answered, None where nobody asks for that.
     """
@@ -54,23 +54,29 @@ class ThingTold:
     ack_within: int | None = None
 
 
-def told_by(wake: Incoming, identity: Identity, emitted_at: Instant) -> Sequence[ThingTold]:
-    """What a wake tells, oldest first."""
+def reported_events(wake: Incoming, identity: Identity, emitted_at: Instant) -> Sequence[ReportedEvent]:
+    """The events that a wake reports, oldest first.
+
+    Args:
+        wake: as it was read.
+        identity: whom it is for.
+        emitted_at: when it was sent; an event that tells no time happened then.
+    """
     if not isinstance(wake, IncomingDigestWake):
-        return [_told(wake.payload, identity, emitted_at)]
+        return [_reported(wake.payload, identity, emitted_at)]
     if isinstance(wake.payload, UpstreamDigest):
-        return [*_told_upstream(wake.event_id, wake.payload, identity, emitted_at)]
-    return [*_told_gathered(wake.event_id, wake.payload, identity, emitted_at)]
+        return [*_in_upstream_digest(wake.event_id, wake.payload, identity, emitted_at)]
+    return [*_in_our_digest(wake.event_id, wake.payload, identity, emitted_at)]
 
 
-def _told_gathered(
+def _in_our_digest(
     event_id: str, digest: GatheredDigest, identity: Identity, emitted_at: Instant
-) -> Iterator[ThingTold]:
+) -> Iterator[ReportedEvent]:
     """The named events, and those that the counts tell of besides."""
     count = len(digest.events)
     # of what came in one wake the last is the latest
     named = [
-        _told(one.payload, identity, Instant(emitted_at - (count - 1 - place)))
+        _reported(one.payload, identity, Instant(emitted_at - (count - 1 - place)))
         for place, one in enumerate(digest.events)
     ]
     by_kind = Counter(one.kind for one in named)
@@ -79,9 +85,9 @@ def _told_gathered(
     yield from named
 
 
-def _told_upstream(
+def _in_upstream_digest(
     event_id: str, digest: UpstreamDigest, identity: Identity, emitted_at: Instant
-) -> Iterator[ThingTold]:
+) -> Iterator[ReportedEvent]:
     """Of each kind the latest, and as many as were counted besides; by their own ids where these are told."""
     parts = digest.breakdown
     buckets: dict[EventKind, tuple[int, IncomingPayload | None]] = {
@@ -90,10 +96,11 @@ def _told_upstream(
         EventKind.PERMISSION: (parts.permission_granted.count, parts.permission_granted.latest),
         EventKind.PULSE: (parts.heartbeat_pulse.count, parts.heartbeat_pulse.latest),
     }
-    named = [_told(latest, identity, emitted_at) for count, latest in buckets.values() if latest and count]
+    named = [_reported(latest, identity, emitted_at) for count, latest in buckets.values() if latest and count]
     missing = {kind: count - (1 if latest else 0) for kind, (count, latest) in buckets.items()}
     several = [kind for kind, number in missing.items() if number > 0]
-    others = [one for one in digest.source_event_ids if one not in {_id_of(told) for told in named}]
+    named_ids = {_id_of(one) for one in named}
+    others = [one for one in digest.source_event_ids if one not in named_ids]
     ids = others if several == [EventKind.MESSAGE] and len(others) == missing[EventKind.MESSAGE] else []
     highest = Priority(parts.sent_to_me.highest_priority)
     yield from _unnamed(event_id, missing, ids, highest)
@@ -102,14 +109,14 @@ def _told_upstream(
 
 def _unnamed(
     event_id: str, missing: dict[EventKind, int], ids: Sequence[str] = (), priority: Priority = Priority.NORMAL
-) -> Iterator[ThingTold]:
+) -> Iterator[ReportedEvent]:
     """Events that a digest only counts: `UNNAMED_AT_MOST` of them, without details; `ids` are those of the messages."""
     room = UNNAMED_AT_MOST
     for kind, number in missing.items():
         for place in range(max(0, min(number, room))):
             subject = ids[place] if place < len(ids) else f"{event_id}#{kind}{place + 1}"
             one = priority if kind is EventKind.MESSAGE and place == 0 else Priority.NORMAL
-            yield ThingTold(kind, subject, _without_details(kind, subject), None, one)
+            yield ReportedEvent(kind, subject, _without_details(kind, subject), None, one)
         room -= max(0, min(number, room))
 
 
@@ -126,14 +133,14 @@ def _without_details(kind: EventKind, subject: str) -> Detail:
             return PulseDetail(subject)
 
 
-def _id_of(told: ThingTold) -> str:
-    return told.detail.task_id if isinstance(told.detail, TaskDetail) else told.subject
+def _id_of(one: ReportedEvent) -> str:
+    return one.detail.task_id if isinstance(one.detail, TaskDetail) else one.subject
 
 
-def _told(payload: IncomingPayload, identity: Identity, at: Instant) -> ThingTold:
+def _reported(payload: IncomingPayload, identity: Identity, at: Instant) -> ReportedEvent:
     match payload:
         case IncomingMessage():
-            return ThingTold(
+            return ReportedEvent(
                 EventKind.MESSAGE,
                 payload.message_id,
                 MessageDetail(
@@ -148,7 +155,7 @@ def _told(payload: IncomingPayload, identity: Identity, at: Instant) -> ThingTol
                 payload.ack_within,
             )
         case IncomingTask():
-            return ThingTold(
+            return ReportedEvent(
                 EventKind.TASK,
                 f"{payload.task_id}:{payload.new_state}:{payload.last_modified_at or at}",
                 TaskDetail(
@@ -163,25 +170,25 @@ def _told(payload: IncomingPayload, identity: Identity, at: Instant) -> ThingTol
                 parse_instant(payload.last_modified_at) or at,
             )
         case IncomingPermission():
-            return _told_of_permission(payload, at)
+            return _reported_permission(payload, at)
         case IncomingPulse():
-            return _told_of_pulse(payload, identity, at)
+            return _reported_pulse(payload, identity, at)
 
 
-def _told_of_permission(payload: IncomingPermission, at: Instant) -> ThingTold:
+def _reported_permission(payload: IncomingPermission, at: Instant) -> ReportedEvent:
     granted_at = parse_instant(payload.granted_at)
     # no id is told: a right given by the same hand at the same moment is the same
     edge = f"{payload.scope}:{payload.granted_by}:{granted_at or at}"
     detail = PermissionDetail(
         edge, payload.scope, payload.granted_by, granted_at or at, granted_at_observed=granted_at is None
     )
-    return ThingTold(EventKind.PERMISSION, edge, detail, granted_at or at)
+    return ReportedEvent(EventKind.PERMISSION, edge, detail, granted_at or at)
 
 
-def _told_of_pulse(payload: IncomingPulse, identity: Identity, at: Instant) -> ThingTold:
+def _reported_pulse(payload: IncomingPulse, identity: Identity, at: Instant) -> ReportedEvent:
     detail = PulseDetail(payload.pulse_id, payload.source, payload.reason, payload.next_action)
     if not (payload.source or payload.reason):
         # upstream writes what a pulse says into its id
         read = pulse_from(f"HEARTBEAT_PULSE:{identity}:{payload.pulse_id}")
         detail = detail if isinstance(read, Unusable) else read[1]
-    return ThingTold(EventKind.PULSE, payload.pulse_id, detail, at, ack_within=payload.ack_within)
+    return ReportedEvent(EventKind.PULSE, payload.pulse_id, detail, at, ack_within=payload.ack_within)

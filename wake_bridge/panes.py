@@ -10,17 +10,17 @@ from wake_bridge.domain.causes import cause_written
 from wake_bridge.domain.errors import OperationFailed
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import PresenceState
-from wake_bridge.engine.explain.homes import doubtful_names
+from wake_bridge.engine.explain.homes import fragile_names_of
 from wake_bridge.engine.explain.pane_reports import Glance, PaneReports, pane_reports
-from wake_bridge.offline.fragile_names import Fragile, fragile_of
+from wake_bridge.offline.fragile_names import NameAdvice, advice_on
 from wake_bridge.offline.inspection import Inspection
 from wake_bridge.ports.adapter import PaneLister
 
 
-async def fragile_names(view: Inspection, settings: Settings, identities: Iterable[Identity]) -> list[Fragile]:
-    """Those of the identities that are found by a name which need not last, as things stand."""
-    found = await doubtful_names(identities, view.routes, view.watch)
-    return fragile_of(found, settings, is_embedded=view.is_embedded)
+async def fragile_names(view: Inspection, settings: Settings, identities: Iterable[Identity]) -> list[NameAdvice]:
+    """Advice on the identities that are found by a name which need not last, as things stand."""
+    found = await fragile_names_of(identities, view.routes, view.watch)
+    return advice_on(found, settings, is_embedded=view.is_embedded)
 
 
 async def report_panes(

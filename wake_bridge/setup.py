@@ -29,7 +29,7 @@ from wake_bridge.domain.values import dataclass
 from wake_bridge.engine.explain.pane_reports import PaneReport
 from wake_bridge.integrations.setup_record import SetIdentity, SetupRecord, read_record, write_record
 from wake_bridge.offline.actions import remember
-from wake_bridge.offline.fragile_names import Fragile
+from wake_bridge.offline.fragile_names import NameAdvice
 from wake_bridge.offline.inspection import Inspection
 from wake_bridge.panes import fragile_names, report_panes
 from wake_bridge.ports.adapter import PaneLister, Place, Sight
@@ -100,11 +100,11 @@ def nameless(reports: Sequence[PaneReport]) -> list[PaneReport]:
     return [one for one in reports if one.sight.harness and not one.sight.name]
 
 
-async def fragile(settings: Settings, made: Plan, reports: Sequence[PaneReport]) -> list[Fragile]:
+async def fragile(settings: Settings, made: Plan, reports: Sequence[PaneReport]) -> list[NameAdvice]:
     """Whose names need not last: of what is proposed, and of what was set up by hand."""
     sights = {(one.sight.name, one.sight.socket): one.sight for one in reports if one.sight.name}
     ours = [
-        Fragile(one.agent.identity, sight.name, sight.doubts, sight.lasting, "`wake-bridge setup`")
+        NameAdvice(one.agent.identity, sight.name, sight.doubts, sight.lasting, "`wake-bridge setup`")
         for one in made.proposals
         if one.is_ours and (sight := sights[one.agent.pane, one.socket]).doubts
     ]

@@ -247,7 +247,7 @@ def test_where_a_daemon_knows_the_homes_list_imports_nothing_that_looks(
     subscribe = ["subscribe", "@agent", "--trigger", "SENT_TO_ME", "--harness-target", "disabled"]
     subprocess.run([sys.executable, "-m", "wake_bridge", *subscribe], env=environment, check=True, capture_output=True)
     reach = dict.fromkeys(("where", "key", "adapter", "overruled", "harness"), "") | {"hold": None}
-    home: dict[str, Any] = {"reach": reach, "speaker": "", "pane": "", "is_placed": False, "shut": {}, "doubtful": None}
+    home: dict[str, Any] = {"reach": reach, "speaker": "", "pane": "", "is_placed": False, "shut": {}, "fragile": None}
     with a_daemon_answers(state_dir, {"homes": {"@agent": home}}):
         loaded = loaded_by("list", environment)
 

@@ -40,13 +40,13 @@ def list_subscriptions(run: CommandContext, identity: str | None) -> None:
 
     Ids are shortened; every command takes the short form, and `--json` prints the full one.
     """
-    from wake_bridge.offline.fragile_names import fragile_of, told_of
+    from wake_bridge.offline.fragile_names import advice_on, remark
 
     listing = subscriptions.listed(run, identity)
     shown = listing.shown
-    doubtful = {who: home.doubtful for who, home in listing.homes.items() if is_identity(who)}
-    if fragile := fragile_of(doubtful, run.settings, is_embedded=listing.is_embedded):
-        run.console.warn(f"note: {told_of(fragile)}")
+    names = {who: home.fragile for who, home in listing.homes.items() if is_identity(who)}
+    if advice := advice_on(names, run.settings, is_embedded=listing.is_embedded):
+        run.console.warn(f"note: {remark(advice)}")
     if run.console.as_json:
         run.console.object({"subscriptions": shown})
         return
@@ -302,7 +302,7 @@ def _warn_of_target(run: CommandContext, identity: Identity) -> None:
     """Say at once what is wrong with a pane that was just named; a wake would only be held for it."""
     import asyncio
 
-    from wake_bridge.offline.fragile_names import told_of
+    from wake_bridge.offline.fragile_names import remark
     from wake_bridge.offline.inspection import Inspection
     from wake_bridge.panes import fragile_names
 
@@ -319,7 +319,7 @@ def _warn_of_target(run: CommandContext, identity: Identity) -> None:
     elif reach.overruled:
         run.console.warn(f"note: {reach.overruled}")
     elif fragile:
-        run.console.warn(f"note: {told_of(fragile)}")
+        run.console.warn(f"note: {remark(fragile)}")
 
 
 @click.command()
@@ -354,9 +354,10 @@ def update(run: CommandContext, /, subscription_id: str, foreign: bool, **flags:
     done = subscriptions.update(run, subscription_id, wish, foreign=foreign)
     node, state = done.node, nodes.shown_subscription(done.node)
     answer = {"subscriptionId": node.id, "currentState": state}
-    words = f"changed {node.id}" if wish != nodes.Wish() else f"{node.id} is as it was"
+    is_asked = wish != nodes.Wish()
+    words = f"changed {node.id}" if is_asked else f"{node.id} is as it was"
     run.console.object(*_with_key(answer, words, done.signing_key))
-    if wish == nodes.Wish():
+    if not is_asked:
         run.console.warn("note: no option says what to change: `wake-bridge update --help` lists them")
 
 

@@ -149,7 +149,7 @@ def list_hosts(run: CommandContext) -> None:
 
 
 def _sharing(run: CommandContext, own: str) -> list[tuple[dict[str, Any], str]] | None:
-    """The hosts that share the graph, each with its line; what cannot be asked now is said, keeps nothing else back, and is None."""
+    """The hosts that share the graph, each with its line; None, after a note to the person, where the graph does not answer."""
     from wake_bridge.domain.errors import OperationFailed, SourceError
     from wake_bridge.records import sharing_record
     from wake_bridge.storage.graph.opened import open_host_desk

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from wake_bridge.engine.explain.pane_reports import PaneReport, PaneReports
     from wake_bridge.integrations.agent_files import FileChange
     from wake_bridge.integrations.agent_files.git_exclude import Untracked
-    from wake_bridge.offline.fragile_names import Fragile
+    from wake_bridge.offline.fragile_names import NameAdvice
     from wake_bridge.uninstall import Account
 
 
@@ -288,9 +288,9 @@ def _named(left_out: Sequence[PaneReport]) -> str:
     return ", then ".join([*(f"`{command}`" for command in commands), "`wake-bridge setup`"])
 
 
-def _remarks(run: CommandContext, reports: PaneReports, fragile: Sequence[Fragile]) -> None:
+def _remarks(run: CommandContext, reports: PaneReports, fragile: Sequence[NameAdvice]) -> None:
     from wake_bridge.cli.panes import silences_of
-    from wake_bridge.offline.fragile_names import told_of
+    from wake_bridge.offline.fragile_names import remark
     from wake_bridge.setup import nameless
 
     for silence in silences_of(reports.silent):
@@ -301,7 +301,7 @@ def _remarks(run: CommandContext, reports: PaneReports, fragile: Sequence[Fragil
             " and start tmux and the agents again"
         )
     if fragile:
-        run.console.warn(f"note: {told_of(fragile)}")
+        run.console.warn(f"note: {remark(fragile)}")
     if left_out := nameless(reports.panes):
         panes = ", ".join(f"{one.sight.harness} in {one.sight.pane_id}" for one in left_out)
         run.console.warn(f"note: left out, because no name identifies it alone: {panes}: {_named(left_out)}")

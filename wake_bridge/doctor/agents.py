@@ -28,8 +28,8 @@ from wake_bridge.engine.presence.watch import LOOKS_AT_ONCE
 from wake_bridge.integrations.agent_files import has_mcp_server, read_files_record, wide_rules
 from wake_bridge.integrations.agent_files.hook_settings import PURPOSES
 from wake_bridge.integrations.channels import ChannelSenders
-from wake_bridge.offline.fragile_names import steps, whose
-from wake_bridge.offline.holds import holds_of, left_to_its_host
+from wake_bridge.offline.fragile_names import complaint, steps
+from wake_bridge.offline.holds import holds_of, served_elsewhere
 from wake_bridge.offline.inspection import Inspection
 from wake_bridge.panes import fragile_names
 from wake_bridge.ports.adapter import Notifier, Nowhere, Place
@@ -161,9 +161,10 @@ async def adapters(view: Inspection) -> list[Finding]:
 
 async def targets(view: Inspection, settings: Settings) -> list[Finding]:
     """Where each identity is reached now, and whether it may still be woken there."""
-    reaches, findings = [*(await view.reach(view.identities())).items()], list[Finding]()
+    findings: list[Finding] = []
+    reaches = list((await view.reach(view.identities())).items())
     for first in range(0, len(reaches), LOOKS_AT_ONCE):
-        # some side by side: they share the listings of their panes
+        # side by side they share the listings of their panes
         some = reaches[first : first + LOOKS_AT_ONCE]
         findings += chain.from_iterable(await asyncio.gather(*(_target(view, settings, *one) for one in some)))
     return findings
@@ -171,7 +172,7 @@ async def targets(view: Inspection, settings: Settings) -> list[Finding]:
 
 async def _target(view: Inspection, settings: Settings, identity: Identity, reach: Reach) -> list[Finding]:
     findings = [*_set_aside(view, identity), *_held(settings, identity)]
-    if reach.hold is not None and (other := left_to_its_host(settings, identity)) is not None:
+    if reach.hold is not None and (other := served_elsewhere(settings, identity)) is not None:
         return [*findings, well(f"target {identity}", f"{other.detail} serves it")]
     if reach.hold is not None:
         return [*findings, ill(f"target {identity}", reach.hold.detail, reach.hold.remedy(identity))]
@@ -194,7 +195,7 @@ async def _target(view: Inspection, settings: Settings, identity: Identity, reac
 async def names(view: Inspection, settings: Settings) -> Finding:
     """Whether what leads to each identity goes on to mean it."""
     fragile = await fragile_names(view, settings, view.identities())
-    return untold("names", whose(fragile), steps(fragile)) if fragile else well("names", "they last")
+    return untold("names", complaint(fragile), steps(fragile)) if fragile else well("names", "they last")
 
 
 def heartbeat(view: Inspection) -> Finding:

@@ -1,4 +1,4 @@
-"""Where an identity can be woken, as a look finds it: what a list of subscriptions says of their homes."""
+"""The home of an identity: where it can be woken, which subscription names that place, and whether the name lasts."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Reach:
 
 
 @dataclass(frozen=True, slots=True)
-class DoubtfulName:
+class FragileName:
     """A name by which an identity is found, and which may come to mean another pane.
 
-    `doubts` say why, `commands` help, `lasting` is the name to be written then: in the identity's target, else in the
-    subscription `said_by`; where that is empty, `$TMUX_SESSION` says it.
+    `doubts` say why. `commands` give the pane a name that lasts, `lasting`. It has to be written where the old name stands: in
+    the identity's target (`is_of_target`), else in the subscription with the id `said_by`, else in `$TMUX_SESSION`.
     """
 
     name: str
@@ -43,11 +43,11 @@ class DoubtfulName:
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """An identity's home.
+    """Where an identity can be woken, as one look finds it.
 
-    `speaker` is the subscription whose word counts for where it lives, with the pane that it names; `is_placed` says that
-    something else has said it. `shut` are the holds of its receivers that are sent nothing now, by subscription. `doubtful`
-    is its name, if that need not last.
+    `speaker` is the id of the subscription that says where it lives, `pane` what that one names; `is_placed` says that a target
+    or a binding overrules it. `shut` are the holds of receivers that are sent nothing now, by the id of their subscription.
+    `fragile` is the name by which it is found, None where that lasts.
     """
 
     reach: Reach = Reach()
@@ -55,4 +55,4 @@ class Home:
     pane: str = ""
     is_placed: bool = False
     shut: Mapping[str, Hold] = field(default_factory=dict)
-    doubtful: DoubtfulName | None = None
+    fragile: FragileName | None = None

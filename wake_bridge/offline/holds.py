@@ -47,12 +47,12 @@ def switches_of(settings: Settings, ledger: LedgerStore, current: Current, clock
         current,
         clock,
         lambda: find_other_driver(settings.state_dir),
-        lambda identity: _elsewhere(settings, identity),
+        lambda identity: _other_host(settings, identity),
     )
 
 
-def _elsewhere(settings: Settings, identity: Identity) -> OtherDriver | None:
-    """Which other host on the same graph serves it; None where none does, or nobody can tell."""
+def _other_host(settings: Settings, identity: Identity) -> OtherDriver | None:
+    """Which other host on the same graph serves it, or is about to; None where none does, or nobody can tell."""
     with suppress(SourceError, OperationFailed):
         desk = open_host_desk(settings.graph_place) if settings.has_graph else None
         if desk is not None:
@@ -66,9 +66,9 @@ def _elsewhere(settings: Settings, identity: Identity) -> OtherDriver | None:
     return None
 
 
-def left_to_its_host(settings: Settings, identity: Identity) -> Hold | None:
-    """That another host on the same graph serves it; None where none does, or nobody can tell."""
-    other = _elsewhere(settings, identity)
+def served_elsewhere(settings: Settings, identity: Identity) -> Hold | None:
+    """The hold of an identity that another host on the same graph serves; None where none does, or nobody can tell."""
+    other = _other_host(settings, identity)
     if other is None or other.cause is not Cause.OTHER_HOST:
         return None
     return Hold(other.cause.reason, other.told, cause=other.cause)

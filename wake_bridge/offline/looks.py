@@ -14,7 +14,7 @@ from wake_bridge.control.client import ask
 from wake_bridge.control.serving import LOOKS_TAKE, PATIENCE, hold_told, view_of
 from wake_bridge.domain.causes import HoldReason
 from wake_bridge.domain.errors import NotFound, NotRunning, OperationFailed
-from wake_bridge.domain.homes import DoubtfulName, Home, Reach
+from wake_bridge.domain.homes import FragileName, Home, Reach
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.reasons import held_because
 from wake_bridge.storage.graph.nodes import require_known
@@ -31,19 +31,19 @@ def presence_now(settings: Settings, identity: Identity) -> dict[str, Any]:
     require_known(settings, identity)
     told = _told(settings, "presence", identity)
     if told is not None:
-        return _left_to_its_host(settings, identity, told)
+        return _naming_its_host(settings, identity, told)
     from wake_bridge.offline.inspection import looked_at
 
-    return _left_to_its_host(settings, identity, looked_at(settings, identity))
+    return _naming_its_host(settings, identity, looked_at(settings, identity))
 
 
-def _left_to_its_host(settings: Settings, identity: Identity, record: Mapping[str, Any]) -> dict[str, Any]:
-    """The same; of one that has no place here, and that another host on the graph serves, this instead of how to give it one."""
+def _naming_its_host(settings: Settings, identity: Identity, record: Mapping[str, Any]) -> dict[str, Any]:
+    """The record; where its agent is not here and another host on the graph serves it, that host is the reason and the remedy."""
     if record["holdReason"] != HoldReason.UNREACHABLE or record["host"] is not None:
         return dict(record)
-    from wake_bridge.offline.holds import left_to_its_host
+    from wake_bridge.offline.holds import served_elsewhere
 
-    hold = left_to_its_host(settings, identity)
+    hold = served_elsewhere(settings, identity)
     if hold is None:
         return dict(record)
     told = {"why": held_because(hold, identity), "remedy": hold.remedy(identity)}
@@ -66,12 +66,14 @@ def routes_now(settings: Settings, identity: Identity) -> dict[str, Any]:
 
 
 def homes_now(settings: Settings, identities: Sequence[Identity], subscriptions: str) -> Mapping[Identity, Home]:
-    """Where each identity can be woken; without the daemon, or where it would find others than we, by a look of our own.
+    """Where each identity can be woken: as the daemon says, else by a look of our own.
+
+    The daemon does not say it where it has another view (`view_of`) or has not read the newest subscriptions.
 
     Args:
         settings: of the command.
         identities: whose homes.
-        subscriptions: the fingerprint of all subscriptions: a daemon that has read others does not answer for these.
+        subscriptions: `fingerprint_of` all subscriptions in the graph.
 
     Raises:
         ConfigurationInvalid: an adapter refuses its table.
@@ -84,7 +86,7 @@ def homes_now(settings: Settings, identities: Sequence[Identity], subscriptions:
         if told is not None:
             return {one: _home(told[one]) for one in identities}
     except (NotRunning, OperationFailed, LookupError, TypeError, ValueError):
-        # one that is stuck, or of another release, is not waited for: what can be seen without it is the answer
+        # none runs, or it is stuck, or it is of another release: then we look
         pass
     import asyncio
 
@@ -94,17 +96,17 @@ def homes_now(settings: Settings, identities: Sequence[Identity], subscriptions:
 
 
 def _home(record: Mapping[str, Any]) -> Home:
-    """What the daemon's record says."""
-    reach, doubtful = record["reach"], record["doubtful"]
-    if doubtful is not None:
-        doubtful = DoubtfulName(**doubtful | {one: tuple(doubtful[one]) for one in ("doubts", "commands")})
+    """The home that `home_record` wrote."""
+    reach, fragile = record["reach"], record["fragile"]
+    if fragile is not None:
+        fragile = FragileName(**fragile | {one: tuple(fragile[one]) for one in ("doubts", "commands")})
     return Home(
         reach=Reach(**reach | {"hold": hold_told(reach["hold"]) if reach["hold"] else None}),
         speaker=str(record["speaker"]),
         pane=str(record["pane"]),
         is_placed=bool(record["is_placed"]),
         shut={one: hold_told(hold) for one, hold in record["shut"].items()},
-        doubtful=doubtful,
+        fragile=fragile,
     )
 
 

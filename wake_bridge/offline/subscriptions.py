@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from wake_bridge.config.hosts import host_of_agent
 from wake_bridge.config.settings import installed_adapters, why_no_webhooks
@@ -38,14 +38,10 @@ from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.clock import timestamp_now
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
     from wake_bridge.engine.tail.resync import ResyncResult
 
 HARNESS_TARGETS: Final = (PUSHED_TARGET, WEBHOOK_TARGET, BRIDGE_TARGET, DISABLED_TARGET, "none")
 PUBLIC_TRIGGERS: Final = (Trigger.SENT_TO_ME, Trigger.TASK_STATE_CHANGED, Trigger.PERMISSION_GRANTED, Trigger.PRESENCE)
-
-Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +237,7 @@ def listed(work: Workplace, identity: str | None) -> SubscriptionListing:
 
 
 class _Homes:
-    """Where each identity can be woken now: as the daemon finds it, else by a look of our own."""
+    """What a list says of the home of each subscription; see `homes_now`."""
 
     def __init__(self, work: Workplace, book: SubscriptionBook, shown: Iterable[Node]) -> None:
         self._book = book
@@ -306,10 +302,12 @@ def _require_pane(work: Workplace, wish: Wish) -> None:
     if wish.pane is None:
         return
 
+    import asyncio
+
     from wake_bridge.offline.inspection import Inspection
 
     with contextlib.suppress(LedgerError, OperationFailed):
-        place = _awaited(Inspection(work.settings).require_pane(DEFAULT_ADAPTER, wish.pane))
+        place = asyncio.run(Inspection(work.settings).require_pane(DEFAULT_ADAPTER, wish.pane))
         session = wish.pane.removeprefix("=").partition(":")[0]
         if place is not None and "." in session and place.label.startswith(f"{session.replace('.', '_')}:"):
             work.warn(f"note: tmux calls it {place.label}: it replaces dots in session names")
@@ -375,10 +373,3 @@ def wish_of(
         webhook=webhook,
         **{n: v for n, v in flags.items() if v != ()},
     )
-
-
-def _awaited(look: Coroutine[Any, Any, Found]) -> Found:
-    """What a look at panes finds."""
-    import asyncio  # what looks has imported it already; all else here has no use for it
-
-    return asyncio.run(look)

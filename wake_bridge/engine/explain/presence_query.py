@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -41,12 +41,17 @@ class PresenceReading:
     capabilities: Capabilities | None = None
 
 
-async def reaches_of(identities: Iterable[Identity], routes: Routes, watch: Watch) -> dict[Identity, Reach]:
-    """See `reach_of`, of `ASKED_AT_ONCE` side by side: an adapter may answer them with one call."""
+def in_batches(identities: Iterable[Identity]) -> Iterator[list[Identity]]:
+    """Each identity once, `ASKED_AT_ONCE` at a time: an adapter may answer all that is asked side by side with one call."""
     asked = [*dict.fromkeys(identities)]
-    reaches: dict[Identity, Reach] = {}
     for first in range(0, len(asked), ASKED_AT_ONCE):
-        some = asked[first : first + ASKED_AT_ONCE]
+        yield asked[first : first + ASKED_AT_ONCE]
+
+
+async def reaches_of(identities: Iterable[Identity], routes: Routes, watch: Watch) -> dict[Identity, Reach]:
+    """See `reach_of`. The identities are looked at `in_batches`."""
+    reaches: dict[Identity, Reach] = {}
+    for some in in_batches(identities):
         found = await asyncio.gather(*(reach_of(one, routes, watch) for one in some))
         reaches |= zip(some, found, strict=True)
     return reaches

@@ -1,8 +1,8 @@
-"""Values: frozen dataclasses with slots that are made in a quarter of the time, because every command waits for hundreds.
+"""Values: frozen dataclasses with slots that are made in a fraction of the time, because every command waits for hundreds.
 
-The standard library compiles six functions for each such class. Here it finds the fields and makes the slots, one function is
-compiled when it is first called, which in a command is seldom, and the others are shared. All that `dataclasses` promises of them
-holds.
+The standard library compiles six functions for each such class. Here it only finds the fields and makes the slots. All classes
+share five of the functions; the sixth, `__init__`, is compiled when the first value is made, and a command makes values of few
+classes. All that `dataclasses` promises holds.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ else:
 
 __all__ = ["dataclass"]
 
-_NO_FIELDS: Final = ("ClassVar", "InitVar", "KW_ONLY")
-"""What an annotation says that makes no field, or another one."""
+_NOT_PLAIN: Final = ("ClassVar", "InitVar", "KW_ONLY")
+"""Words in an annotation that make of it something other than a plain field."""
 
 _set: Final[Callable[[Any, str, Any], None]] = object.__setattr__
 
 
 def _made_quickly(cls: type) -> Any:
     said = frozenset(vars(cls))
-    # without one a signature is worked out for it, which takes as long as ten classes
+    # a class without a docstring would get its signature as one, which takes as long to work out as ten classes to make
     cls.__doc__ = cls.__doc__ or cls.__name__
     made: Any = _with_fields(cls)
     made.__dataclass_params__.frozen = True  # what extends it is asked for the same
@@ -46,16 +46,16 @@ def _made_quickly(cls: type) -> Any:
             method.__qualname__ = f"{made.__qualname__}.{method.__name__}"
             setattr(made, method.__name__, method)
     if "__init__" not in said:
-        made.__init__ = _Uncalled(made, its)
+        made.__init__ = _InitOnDemand(made, its)
     return made
 
 
 def _with_fields(cls: type) -> Any:
     """The class with its fields found and its slots made."""
     written = cls.__annotations__
-    if any(not isinstance(one, str) or any(word in one for word in _NO_FIELDS) for one in written.values()):
+    if any(not isinstance(one, str) or any(word in one for word in _NOT_PLAIN) for one in written.values()):
         return standard_dataclass(cls, init=False, repr=False, eq=False, slots=True)
-    # each text would be searched for these words again, which takes half of the time
+    # the standard library searches each text for the words above again, which is half of its time: it is shown plain types
     cls.__annotations__ = dict.fromkeys(written, object)
     made: Any = standard_dataclass(cls, init=False, repr=False, eq=False, slots=True)
     made.__annotations__ = written
@@ -64,8 +64,8 @@ def _with_fields(cls: type) -> Any:
     return made
 
 
-class _Uncalled:
-    """The `__init__` of a class that has no values yet: whoever asks for it is given the compiled one, which takes its place."""
+class _InitOnDemand:
+    """Stands in for the `__init__` of a class until somebody asks for it; then compiles it and puts it in its own place."""
 
     __slots__ = ("_cls", "_its")
 

@@ -19,7 +19,7 @@ from wake_bridge.ports.adapter import Nowhere, Place
 from wake_bridge.ports.clock import Clock
 
 JUST_FOUND: Final = 100
-"""Milliseconds for which a place counts as found now: a wake that had to wait for another adapter meanwhile finds it anew."""
+"""Milliseconds for which a place that was resolved ahead is used; after that it is resolved again."""
 
 
 def with_what_is_missing(verdict: RouteVerdict, identity: Identity, routes: Routes) -> RouteVerdict:
@@ -62,8 +62,8 @@ class RouteStates:
         self._patient = patient
         self._retries = retries
         self.authority = routes.authority(identity)
-        self._found: dict[str, tuple[Instant, Place]] = {}
-        self._others_were_located = False
+        self._ahead: dict[str, tuple[Instant, Place]] = {}
+        self._has_looked_ahead = False
         given_back = refused or {}
         self.all = [
             RouteState(route, nowhere=self._shut(route), refused=given_back.get(route.key))
@@ -85,10 +85,10 @@ class RouteStates:
     async def locate(self, route: Route) -> Place | Nowhere:
         """Resolve a route now; one that leads nowhere need not be looked at.
 
-        After the first that leads nowhere all others are resolved at once: adapters that ask for one pane at the same moment
-        share one listing.
+        When the first one leads nowhere, all others are resolved side by side, because adapters that ask for one pane at the
+        same moment share one listing.
         """
-        at, known = self._found.pop(route.key, (EPOCH_START, None))
+        at, known = self._ahead.pop(route.key, (EPOCH_START, None))
         if known is not None and self._clock.now() - at <= JUST_FOUND:
             return known
         found = await self._watch.locate(route)
@@ -98,10 +98,10 @@ class RouteStates:
         return found
 
     async def _locate_others(self) -> None:
-        """Resolve what may be asked for next, once; what is found is kept for a moment."""
-        if self._others_were_located:
+        """Resolve the routes that may be asked for next, once; a place is kept for `JUST_FOUND`."""
+        if self._has_looked_ahead:
             return
-        self._others_were_located = True
+        self._has_looked_ahead = True
         unseen = (one.route for one in self.all if one.is_unseen and not one.route.degraded)
         await asyncio.gather(*map(self._locate_ahead, unseen))
 
@@ -110,7 +110,7 @@ class RouteStates:
         if isinstance(found, Nowhere):
             self._note(route, replace(self.at(route), nowhere=found.hold))
         else:
-            self._found[route.key] = self._clock.now(), found
+            self._ahead[route.key] = self._clock.now(), found
 
     def has_receiver_but(self, route: Route) -> bool:
         """Whether another route leads to a receiver with limits of its own that may take the wake now."""

@@ -1,4 +1,4 @@
-"""What stands in a file with a captured screen, as models; `workshop` says what each field is."""
+"""The file of a captured screen, as models; `workshop` says what each field is. Only commands import them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Cursor(BaseModel):
 
 
 class CaptureFile(BaseModel):
-    """All of one file; what else stands there is ignored."""
+    """One file; keys that are not named here are ignored."""
 
     harness: str = ""
     version: str = ""

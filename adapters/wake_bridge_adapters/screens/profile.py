@@ -3,8 +3,8 @@
 A file in the user's directory replaces the bundled one of the same name, or adds a harness. `docs/decisions/0004`
 explains the language; the bundled files are its examples.
 
-Tables are plain values. pydantic judges the files of others and is imported for those alone: it would be 11 MB of a daemon
-that reads nothing but bundled ones, which the tests have judged.
+Tables are plain values. pydantic validates a user's files, and is imported for these alone: it would be 11 MB of a daemon that
+reads only bundled files, which the tests validate.
 """
 
 from __future__ import annotations
@@ -78,12 +78,12 @@ def _compiles(pattern: str) -> str:
 
 
 class Checked:
-    """How pydantic reads a value besides by its type; a class of ours, so that pydantic need not be imported to say it.
+    """What pydantic checks of a value beyond its type. A class of ours, so that fields can be declared without pydantic.
 
     Args:
-        before: makes of what is written what is judged.
-        after: raises `ValueError` for what is wrong with a value of the right type.
-        limits: what pydantic's `Field` takes.
+        before: converts what is written in the file, as `BeforeValidator` does.
+        after: raises `ValueError` for a wrong value of the right type, as `AfterValidator` does.
+        limits: limits by name, such as `ge` and `max_length`, as `Field` takes them.
     """
 
     def __init__(
@@ -92,8 +92,8 @@ class Checked:
         self.before, self.after, self.limits = before, after, limits
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """As `BeforeValidator`, `AfterValidator` and `Field` would."""
-        from pydantic_core import core_schema  # noqa: PLC0415 - only who judges needs it
+        """Asked by pydantic."""
+        from pydantic_core import core_schema  # noqa: PLC0415 - see above: pydantic asked
 
         schema = handler(source)
         if self.limits:
@@ -111,7 +111,7 @@ Count = Annotated[int, Checked(ge=0)]
 Number = Annotated[int, Checked(ge=1)]
 
 _ALIASES: Final = {"unless": "not"}
-"""Keys that are no names in Python, by the fields that hold them."""
+"""Keys that Python does not allow as names, by the field that holds each."""
 
 
 class Strict:
@@ -440,11 +440,11 @@ def load_profile(path: Path) -> Profile:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise _unusable((f"{path}: {error}",)) from error
     if path.parent == BUNDLED:
-        return read(table)
-    from pydantic import ValidationError  # noqa: PLC0415 - bundled ones need no judge
+        return unvalidated(table)
+    from pydantic import ValidationError  # noqa: PLC0415 - bundled files need no pydantic
 
     try:
-        return judged(table)
+        return validated(table)
     except ValidationError as error:
         raise _unusable(tuple(f"{path}: {line}" for line in _complaints(error, table))) from error
 
@@ -453,21 +453,21 @@ def _unusable(problems: tuple[str, ...]) -> ConfigurationInvalid:
     return ConfigurationInvalid("a screen profile cannot be used", "; ".join(problems), hint=_HINT, problems=problems)
 
 
-def judged(table: Mapping[str, Any]) -> Profile:
-    """The profile that a table of TOML makes. Raises pydantic's `ValidationError`, with every mistake."""
-    return judge().validate_python(table)
+def validated(table: Mapping[str, Any]) -> Profile:
+    """The profile in a table of TOML. Raises pydantic's `ValidationError`, with every mistake."""
+    return profile_type().validate_python(table)
 
 
 @cache
-def judge() -> TypeAdapter[Profile]:
-    """What pydantic makes of the classes above; it writes a profile as well."""
-    from pydantic import TypeAdapter  # noqa: PLC0415 - bundled ones need no judge
+def profile_type() -> TypeAdapter[Profile]:
+    """The `TypeAdapter` of pydantic for `Profile`: it validates a table, and writes a profile as one."""
+    from pydantic import TypeAdapter  # noqa: PLC0415 - bundled files need no pydantic
 
     return TypeAdapter(Profile)
 
 
-def read(table: Mapping[str, Any]) -> Profile:
-    """The same of a table that is known to be right: what is wrong is not found."""
+def unvalidated(table: Mapping[str, Any]) -> Profile:
+    """The profile in a table that was validated before, as the bundled ones are; mistakes are not found."""
     found: Profile = _made(Profile, table)
     return found
 
@@ -485,7 +485,7 @@ def _hints(kind: Any) -> Mapping[str, Any]:
 
 
 def _value(hint: Any, value: Any) -> Any:
-    """What a value of TOML is for a field of that type."""
+    """A value of TOML, as a field of that type holds it."""
     if is_dataclass(hint):
         return _made(hint, value)
     if get_origin(hint) is tuple:
@@ -516,7 +516,7 @@ def _complaints(error: ValidationError, table: dict[str, Any]) -> Iterator[str]:
 
 
 def _said(detail: ErrorDetails) -> str:
-    """As of a model: a table is one, and what a dataclass is stands nowhere in a file."""
+    """A complaint in the words that pydantic has for models: who writes a file knows tables, and no dataclasses."""
     match detail["type"]:
         case "unexpected_keyword_argument":
             return "Extra inputs are not permitted"

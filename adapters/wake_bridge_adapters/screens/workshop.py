@@ -29,9 +29,9 @@ from wake_bridge_adapters.screens.profile import (
     Placeholder,
     Profile,
     StyleCondition,
-    judge,
-    judged,
     one_or_more,
+    profile_type,
+    validated,
 )
 from wake_bridge_adapters.screens.screen import Screen, Style, text_width
 from wake_bridge_adapters.screens.version import is_seen
@@ -39,7 +39,7 @@ from wake_bridge_adapters.screens.version import is_seen
 
 def profile_text(profile: Profile) -> str:
     """The text of a profile file; what has its default value is left out."""
-    table = judge().dump_python(profile, mode="json", by_alias=True, exclude_defaults=True)
+    table = profile_type().dump_python(profile, mode="json", by_alias=True, exclude_defaults=True)
     return "\n".join(_sections(table, "")).strip("\n") + "\n"
 
 
@@ -210,7 +210,7 @@ def learnt_from(screen: Screen, profile: Profile, version: str = "") -> Profile:
         composer=_with_looks(screen, shape, composer),
         versions=profile.versions if is_seen(profile, version) else (*profile.versions, *filter(None, [version])),
     )
-    learnt = judged(judge().dump_python(learnt, by_alias=True))
+    learnt = validated(profile_type().dump_python(learnt, by_alias=True))
     reading = classify(screen, learnt)
     against = [one for one in reading.evidence if one.vote is not PresenceState.IDLE]
     if against:

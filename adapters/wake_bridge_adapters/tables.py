@@ -1,6 +1,6 @@
-"""The adapters' tables in the configuration, as models: `config_from` imports them for who judges a table.
+"""The adapters' tables in the configuration, as models. `config_from` imports them only where a table is validated.
 
-That of the webhooks stands beside its networks.
+`webhook/table.py` has the one of the webhook adapter, which shares its rules on networks.
 """
 
 from __future__ import annotations

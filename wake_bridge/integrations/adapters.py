@@ -59,7 +59,7 @@ def _load(point: EntryPoint) -> CatalogueEntry:
 
 
 def has_config_elsewhere(kind: object) -> bool:
-    """Whether an adapter's `Config` is a `config_from`; it is not imported."""
+    """Whether an adapter declares its `Config` by `config_from`; the model is not imported to find out."""
     return isinstance(getattr_static(kind, "Config", None), ConfigElsewhere)
 
 

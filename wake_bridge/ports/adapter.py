@@ -199,7 +199,7 @@ AttemptOutcome = Delivered | Refused | Failed | Unknown | NotTaken
 
 
 class ConfigElsewhere:
-    """What `config_from` makes: it is the model for who asks for it, and nothing is imported before.
+    """A class attribute that imports a model when it is read; `config_from` makes it.
 
     Args:
         where: `package.module:Class`.
@@ -215,10 +215,13 @@ class ConfigElsewhere:
 
 
 def config_from(where: str) -> type[BaseModel]:
-    """An adapter's `Config`, which is imported when it is asked for; `where` is `package.module:Class`.
+    """An adapter's `Config` that is imported only when it is read, so that a daemon need not hold pydantic for it.
 
-    A daemon has its tables judged in another process. An adapter that says its `Config` so is made from what was judged, an
-    object with the same attributes, and pydantic need not be imported for it. One that has a class there gets an instance of it.
+    The daemon has tables validated in another process. It gives an adapter that declares its `Config` so an object with the same
+    attributes and values, which is no instance of the model. An adapter whose `Config` is a class gets an instance of that class.
+
+    Args:
+        where: `package.module:Class`. The adapter's own module must not import pydantic either.
     """
     return cast("type[BaseModel]", ConfigElsewhere(where))
 
@@ -237,7 +240,7 @@ class HarnessAdapter(Protocol):
     Config: ClassVar[type[BaseModel]]
 
     def __init__(self, config: Any, context: AdapterContext) -> None:
-        """Made once, from the adapter's own checked table (an instance of `Config`, or see `config_from`); opens nothing yet."""
+        """Made once, from the adapter's own checked table (an instance of `Config`; see `config_from` for another way); opens nothing yet."""
 
     async def resolve(self, address: Address) -> Place | Nowhere:
         """Find the one place the address means, now."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -15,8 +16,9 @@ from pydantic import BaseModel
 
 from tests.integration.test_settings_in_force import NO_TOML, TYPO
 from wake_bridge.config.judged import as_json, written_down
+from wake_bridge.config.locations import SETTINGS_NAME
 from wake_bridge.config.settings import Settings, changed_keys, engine_settings, taken_over
-from wake_bridge.control.settings_in_force import settings_of_daemon, write_settings
+from wake_bridge.control.settings_in_force import write_settings
 from wake_bridge.demo.sandbox import DaemonProcess, Sandbox
 from wake_bridge.domain.errors import ConfigurationInvalid
 from wake_bridge.integrations import adapters, config_check_program
@@ -175,7 +177,8 @@ def test_a_reload_keeps_what_waits_whoever_judged(only_elsewhere: Configured, tm
         assert changed_keys(started, now) == ["limits.storm"]
         assert changed_keys(now, one) == ["graph.poll_interval"]
         write_settings(tmp_path, now)
-    assert settings_of_daemon(tmp_path) is None
+        told = json.loads((tmp_path / SETTINGS_NAME).read_text(encoding="utf-8"))["config"]
+        assert (told["limits"]["storm"], told["graph"]["poll_interval"]) == (4, 2.0)
 
 
 class OwnTable(BaseModel):

@@ -362,6 +362,7 @@ class Daemon:
         if self._terminal.was_closed():
             self._begin_stop()
         else:
+            # the loop itself keeps no reference to a task
             self._reloads_by_signal.add(reload := asyncio.create_task(self._take_over_configuration()))
             reload.add_done_callback(self._reloads_by_signal.discard)
 

@@ -89,9 +89,10 @@ def _netloc(parts: SplitResult) -> str:
 
 
 def _is_cut_short(parts: SplitResult) -> bool:
-    """Whether a password with `/` or `?` in it stands before an `@` further on: what looks like a port is its beginning."""
+    """Whether a password with `/` or `?` in it was cut there: its beginning is taken for a port, and its `@` stands behind the host."""
     ports = [one.rpartition(":")[2] for one in _netloc(parts).split(",") if _has_port(one)]
     if all(one.isdecimal() or not one for one in ports):
+        # the name of a database may have an `@`, but no `/` behind it
         return bool(ports) and "/" in parts.path.partition("@")[2]
     return "@" in parts.path + parts.query
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -214,11 +214,8 @@ def listed(work: Workplace, identity: str | None) -> SubscriptionListing:
             may_touch(work, "list", identity)
         nodes_there = graph.nodes(SUBSCRIPTION_LABEL)
         book = book_from(nodes_there, work.settings, embedded=graph.is_embedded)
-        theirs = [
-            one
-            for one in nodes_there
-            if identity in {None, (who := one.properties["agentIdentity"])} and invoker(work).may_be(who)
-        ]
+        asked = [one for one in nodes_there if identity in {None, one.properties["agentIdentity"]}]
+        theirs = [one for one in asked if invoker(work).may_be(one.properties["agentIdentity"])]
         homes = _Homes(work, book, theirs)
         circumstances = Circumstances(work.settings, installed_adapters(), homes.why_unreachable)
         verdicts = [judge_subscription(one, book, graph, circumstances) for one in theirs]
@@ -239,19 +236,15 @@ def listed(work: Workplace, identity: str | None) -> SubscriptionListing:
 class _Homes:
     """What a list says of the home of each subscription; see `homes_now`."""
 
-    def __init__(self, work: Workplace, book: SubscriptionBook, shown: Iterable[Node]) -> None:
+    def __init__(self, work: Workplace, book: SubscriptionBook, shown: Sequence[Node]) -> None:
         self._book = book
-        # a row of the graph may say anything, and is judged by what of it can be meant
-        said = ({str(one.properties["agentIdentity"]), *filter(None, [self._whose(one.id)])} for one in shown)
-        whose = sorted(map(Identity, set[str]().union(*said)))
-        self.known = homes_now(work.settings, whose, fingerprint_of(book.all()))
-
-    def _whose(self, subscription_id: str) -> str:
-        one = self._book.get(subscription_id)
-        return one.identity if one is not None else ""
+        # the identity in a row may be anything; the book has what it is read as, and either is asked for below
+        written = {Identity(str(one.properties["agentIdentity"])) for one in shown}
+        read = {found.identity for one in shown if (found := book.get(one.id)) is not None and found.identity}
+        self.known = homes_now(work.settings, sorted(written | read), fingerprint_of(book.all()))
 
     def _served(self, subscription_id: str) -> Subscription | None:
-        """A subscription that matches something; None for every other."""
+        """The subscription with this id if it can match, else None."""
         one = self._book.get(subscription_id)
         return one if one is not None and one in self._book.of(one.identity) else None
 

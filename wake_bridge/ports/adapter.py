@@ -217,8 +217,8 @@ class ConfigElsewhere:
 def config_from(where: str) -> type[BaseModel]:
     """An adapter's `Config` that is imported only when it is read, so that a daemon need not hold pydantic for it.
 
-    The daemon has tables validated in another process. It gives an adapter that declares its `Config` so an object with the same
-    attributes and values, which is no instance of the model. An adapter whose `Config` is a class gets an instance of that class.
+    The daemon has tables validated in another process. It may give an adapter that declares its `Config` so an object that has the
+    attributes and values of the model and is no instance of it. An adapter whose `Config` is a class gets an instance of that class.
 
     Args:
         where: `package.module:Class`. The adapter's own module must not import pydantic either.

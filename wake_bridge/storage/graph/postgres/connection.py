@@ -52,8 +52,8 @@ STATEMENT_LIMIT: Final = 20.0
 
 _AT_ONCE: Final = 1000
 
-# a log that has just grown has no statistics: without these a page would be found by sorting all that is behind it; until
-# version 18 a way that is off counts as so dear that the server would compile each question, for seconds of processor time
+# a log that has just grown has no statistics: without these a page would be found by sorting all that is behind it; before
+# version 18 an `enable_… = off` makes the estimated cost so high that JIT would compile each query, for seconds of processor time
 _SNAPSHOT: Final = """
     BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY;
     SET LOCAL enable_sort = off; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off;
@@ -84,7 +84,7 @@ _HINTS: Final = {
     "53300": "raise max_connections, or put a pooler before the server",
     "42501": "grant the role what it needs; docs/many-hosts.md lists the roles",
 }
-# while it connects libpq tells no sqlstate: then what the server says in English is all that there is to know it by
+# while libpq connects it gives no sqlstate: only the server's English words tell why it refuses
 _WHILE_CONNECTING: Final = (
     ("pg_hba.conf ", _HINTS["28000"]),
     ("is not permitted to log in", "let the database's owner allow it: `ALTER ROLE … LOGIN`"),

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -132,48 +133,41 @@ SCRIPTS: Final = ("daemons/wake/daemon.mjs", "daemons/bridge/daemon.mjs", "scrip
 def find_other_driver(directory: Path) -> OtherDriver | None:
     """The live upstream daemon whose pid file lies in `directory`; None if there is none."""
     for name in PID_FILES:
-        process = _process_of(directory / name)
-        if process is None:
-            continue
-        if _is_upstream(process):
-            return OtherDriver(f"pid {process.pid} ({name})")
+        pid = _pid_in(directory / name)
+        if pid is not None and _is_upstream(pid):
+            return OtherDriver(f"pid {pid} ({name})")
     return None
 
 
 def upstream_processes() -> list[str]:
     """Every upstream daemon of this user, whatever directory it drives: `pid 17`."""
-    import psutil  # noqa: PLC0415 - commands look for a pid file first, which is seldom there
+    import psutil  # noqa: PLC0415 - only `doctor` looks through all processes
 
-    return [f"pid {process.pid}" for process in psutil.process_iter() if _is_upstream(process) and _is_own(process)]
+    found = []
+    for process in psutil.process_iter():
+        # one that has ended meanwhile, or may not be looked at, is none
+        with suppress(psutil.Error):
+            if _runs_upstream(process) and process.uids().real == os.getuid():
+                found.append(f"pid {process.pid}")
+    return found
 
 
-def _is_upstream(process: psutil.Process) -> bool:
-    import psutil  # noqa: PLC0415 - as above
-
+def _pid_in(pid_file: Path) -> int | None:
     try:
-        command = " ".join(process.cmdline())
-    except psutil.Error:
-        return False
-    return any(script in command for script in SCRIPTS)
-
-
-def _is_own(process: psutil.Process) -> bool:
-    import psutil  # noqa: PLC0415 - as above
-
-    try:
-        return process.uids().real == os.getuid()
-    except psutil.Error:
-        return False
-
-
-def _process_of(pid_file: Path) -> psutil.Process | None:
-    try:
-        pid = int(read_own_file(pid_file, _LONGEST))
+        return int(read_own_file(pid_file, _LONGEST))
     except (OSError, ValueError):
         return None
-    import psutil  # noqa: PLC0415 - as above
+
+
+def _is_upstream(pid: int) -> bool:
+    import psutil  # noqa: PLC0415 - every command asks, and a pid file is seldom there
 
     try:
-        return psutil.Process(pid)
+        return _runs_upstream(psutil.Process(pid))
     except (OSError, ValueError, OverflowError, psutil.Error):
-        return None
+        return False
+
+
+def _runs_upstream(process: psutil.Process) -> bool:
+    command = " ".join(process.cmdline())
+    return any(script in command for script in SCRIPTS)

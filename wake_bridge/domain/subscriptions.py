@@ -160,7 +160,7 @@ def of_rows(subscriptions: Iterable[Subscription]) -> tuple[Subscription, ...]:
 
 
 def fingerprint_of(subscriptions: Iterable[Subscription]) -> str:
-    """What tells apart where any of them lead, and whether; the same in every process."""
+    """The same, in every process, for subscriptions that lead to the same places and are served alike."""
     whole = sha256()
     for one in sorted(of_rows(subscriptions), key=attrgetter("id")):
         receiver = one.receiver

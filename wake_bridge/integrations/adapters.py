@@ -93,7 +93,7 @@ def checked_settings(config_option: str | None) -> Settings:
 
 
 def check_all(config_option: str | None, clock: SteadyClock) -> Settings:
-    """The same, and each adapter takes what its table leads to. Raises `ConfigurationInvalid` with every mistake."""
+    """As `checked_settings`, and makes each adapter, which reads the files that its table names. Raises `ConfigurationInvalid`."""
     catalogue = tuple(load_catalogue())
     settings = _checked(config_option, catalogue)
     _made(settings, clock, catalogue)

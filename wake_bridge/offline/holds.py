@@ -41,7 +41,7 @@ def holds_of(settings: Settings, identity: Identity, events: Sequence[WakeEvent]
 
 
 def switches_of(settings: Settings, ledger: LedgerStore, current: Current, clock: SteadyClock) -> SwitchReader:
-    """What reads the switches that people set, what others drive, and the limits."""
+    """A reader of what a person has switched off, and of who else drives an identity; it needs no daemon."""
     return SwitchReader(
         ledger,
         current,

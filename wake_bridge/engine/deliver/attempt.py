@@ -301,7 +301,7 @@ class LeaseRecovery:
         return after
 
     def _by_the_journal(self, delivery: Delivery, progress: Progress) -> Delivery | None:
-        """What needs no look: nothing was sent, or it is seen to be, or a hook has it; None where somebody has to look."""
+        """Ends or releases it where the journal alone decides: untouched, submitted, or taken by a hook. Else None: its place must be seen."""
         now = self._clock.now()
         if progress is Progress.UNTOUCHED:
             again = Hold(HoldReason.UNKNOWN, "resumed after a stop", "", now, Cause.TAKEN_UP_AGAIN)

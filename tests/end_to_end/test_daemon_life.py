@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from wake_bridge.control.client import ask
 from wake_bridge.daemon.life import STOP_LIMIT
+from wake_bridge.demo import HUNG
 from wake_bridge.demo.sandbox import QUICK, DaemonProcess, Sandbox
 from wake_bridge.testing import stuck_tail
 from wake_bridge.testing.playground import Playground
@@ -212,6 +215,28 @@ def test_the_service_manager_hears_ready_signs_of_life_a_reload_and_the_stop(wor
 
         assert fed - ready <= 3 * WATCHDOG
         assert len(manager.said("STOPPING=1")) == 1
+
+
+@pytest.mark.usefixtures("executed")
+def test_a_reload_that_a_stop_overtakes_is_not_said_to_be_ready(world: Playground) -> None:
+    """What the service manager hears last is the stop."""
+    with NotifyListener() as manager:
+        daemon = world.sandbox.daemon(environment=manager.environment)
+        manager.waits_for("READY=1")
+        daemon.reload()
+        assert daemon.stop() == 0
+
+        assert len(manager.said("STOPPING=1")) == len(manager.said("READY=1")) == 1
+
+
+def test_reloads_that_are_asked_for_while_one_waits_are_one(world: Playground) -> None:
+    """Each takes a process and a moment: twenty would keep a processor busy for long after the last was asked for."""
+    daemon = world.sandbox.daemon()
+    with ThreadPoolExecutor(20) as clients:
+        asked = [clients.submit(ask, world.sandbox.state_dir, "reload", timeout=HUNG) for _ in range(20)]
+        assert [dict(one.result()) for one in asked] == [{"ok": True}] * 20
+
+    assert 1 <= len(daemon.entries("config_reloaded")) < 10
 
 
 def test_the_watchdog_starves_while_the_tail_is_stuck(world: Playground) -> None:

@@ -158,6 +158,43 @@ def test_one_that_hangs_is_not_waited_for(configured: Configured, monkeypatch: p
     assert isinstance(settings_for_daemon(configured(GOOD)).config, BaseModel)
 
 
+def test_the_other_process_has_its_packages_from_where_this_one_has(
+    only_elsewhere: Configured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A checkout beside an installed release: what the other process would find by itself is another wake-bridge."""
+    (tmp_path / "wake_bridge").mkdir()
+    (tmp_path / "wake_bridge/__init__.py").touch()
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    assert settings_for_daemon(only_elsewhere(GOOD)).config.limits.storm == 3
+
+
+@pytest.mark.parametrize(
+    "begins",
+    [
+        "threading.Thread(target=time.sleep, args=(3600,)).start()",
+        "atexit.register(print, 'the end')",
+        "os.write(1, b'hello')",
+        "subprocess.Popen(['sleep', '30'])",
+    ],
+)
+def test_an_adapter_may_begin_what_it_likes_while_it_is_imported(
+    only_elsewhere: Configured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begins: str
+) -> None:
+    """What it began is not waited for, and what it says is no answer."""
+    about = tmp_path / "noisy-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: noisy\nVersion: 1\n")
+    (about / "entry_points.txt").write_text("[wake_bridge.adapters]\nnoisy = noisy:Noisy\n")
+    (tmp_path / "noisy.py").write_text(
+        f"import atexit, os, subprocess, threading, time\n{begins}\n"
+        "from tests.integration.test_judged_elsewhere import Stranger as Noisy\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+
+    assert settings_for_daemon(only_elsewhere(GOOD)).config.limits.storm == 3
+
+
 def test_who_has_the_models_already_judges_itself(configured: Configured, monkeypatch: pytest.MonkeyPatch) -> None:
     """No process is started for nothing."""
     monkeypatch.setattr(config_check_program, "_MODELS", "pydantic")

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -213,6 +214,7 @@ class Daemon:
         self._directory = directory
         self._reload = reload
         self._one_reload = asyncio.Lock()
+        self._next_reload: asyncio.Task[ConfigurationInvalid | None] | None = None
         self._reloads_by_signal: set[asyncio.Task[ConfigurationInvalid | None]] = set()
         self._stop = asyncio.Event()
         self._notifier = ServiceNotifier(os.environ)
@@ -374,12 +376,22 @@ class Daemon:
         last_word.start()
 
     async def _take_over_configuration(self) -> ConfigurationInvalid | None:
-        """Read configuration and screen profiles again; what is bad keeps the old in force, and is told."""
+        """Read configuration and screen profiles again; what is bad keeps the old in force, and is told.
+
+        Whoever asks while one waits for its turn gets its answer: it reads what is there by then.
+        """
+        if self._next_reload is None:
+            self._next_reload = asyncio.create_task(self._reload_in_turn())
+        # who no longer waits must not keep the others from their answer
+        return await asyncio.shield(self._next_reload)
+
+    async def _reload_in_turn(self) -> ConfigurationInvalid | None:
         async with self._one_reload:
+            self._next_reload = None
             return await self._take_over()
 
     async def _take_over(self) -> ConfigurationInvalid | None:
-        self._notifier.reloading()
+        self._notify_unless_stopping(self._notifier.reloading)
         try:
             # wakes go on while another process judges
             read = await asyncio.to_thread(self._reload)
@@ -394,7 +406,12 @@ class Daemon:
             self._adopt(settings, needs_restart(self._settings, read))
             return None
         finally:
-            self._notifier.ready("tailing")
+            self._notify_unless_stopping(partial(self._notifier.ready, "tailing"))
+
+    def _notify_unless_stopping(self, tell: Callable[[], None]) -> None:
+        """A reload may end while the daemon stops, of which the service manager has the last word."""
+        if not self._stop.is_set():
+            tell()
 
     def _adopt(self, settings: Settings, waiting: Sequence[str]) -> None:
         parts = self.parts

@@ -1,12 +1,10 @@
 """Checks a configuration in a process of its own, so that the daemon does not keep pydantic and the models, 11 MB, for weeks.
 
-`python -m wake_bridge.integrations.config_check_program` is that process: it reads one question, as JSON, from stdin and
-writes one answer to stdout.
+It is asked on stdin and answers on stdout, each time with JSON.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import subprocess
@@ -24,7 +22,13 @@ from wake_bridge.system.files import ConfigPlace
 PATIENCE: Final = 10.0
 """Seconds that the process may take; on a quiet machine it takes a third of a second."""
 
-_PROGRAM: Final = (sys.executable, "-P", "-m", "wake_bridge.integrations.config_check_program")
+# the daemon's own path comes first: found in another way, the packages may be those of another release
+_BEGIN: Final = """
+import json, runpy, sys
+sys.path[:] = json.loads(sys.stdin.buffer.readline())
+runpy.run_module("wake_bridge.integrations.config_check_program", run_name="__main__")
+"""
+_PROGRAM: Final = (sys.executable, "-P", "-c", _BEGIN)
 
 _MODELS_STAMP: Final = models_stamp()
 """The models on disk when this process started: it understands what these make."""
@@ -60,7 +64,6 @@ def _ask(gathered: Gathered, place: ConfigPlace) -> dict[str, Any]:
     try:
         question = json.dumps(
             {
-                "path": sys.path,
                 "place": [str(place.path), place.named_by],
                 "tree": gathered.tree,
                 "origins": [[list(key), origin] for key, origin in gathered.origins.items()],
@@ -69,7 +72,7 @@ def _ask(gathered: Gathered, place: ConfigPlace) -> dict[str, Any]:
         )
         ended = subprocess.run(  # noqa: S603 - our own program
             _PROGRAM,
-            input=question.encode("utf-8", "surrogatepass"),
+            input=f"{json.dumps(sys.path)}\n{question}".encode("utf-8", "surrogatepass"),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             timeout=PATIENCE,
@@ -113,11 +116,12 @@ def _answer(question: dict[str, Any]) -> dict[str, Any]:
 
 def _main() -> None:
     question = json.loads(sys.stdin.buffer.read().decode("utf-8", "surrogatepass"))
-    # an adapter may print while it is imported; stdout is for the answer alone
-    with contextlib.redirect_stdout(sys.stderr):
-        sys.path[:] = question["path"]
-        answer = json.dumps({"stamp": _MODELS_STAMP, **_answer(question)})
-    sys.stdout.write(answer)
+    # an adapter, or what it starts, may print while it is imported; this copy of stdout is for the answer alone
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as stdout:
+        os.dup2(2, 1)
+        stdout.write(json.dumps({"stamp": _MODELS_STAMP, **_answer(question)}))
+    # an adapter may have started a thread, for which the interpreter would wait
+    os._exit(0)
 
 
 if __name__ == "__main__":

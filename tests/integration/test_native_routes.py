@@ -181,6 +181,26 @@ def test_once_a_route_leads_nowhere_the_others_are_found_at_one_moment(
     play(tmp_path, story, channels)
 
 
+def test_a_route_that_hangs_does_not_keep_a_wake_from_one_that_stands_before_it(tmp_path: Path) -> None:
+    """It is asked at the same moment as the one that is used, and never answers."""
+
+    async def story(desk: Desk) -> None:
+        async def hangs(_: Address) -> Any:
+            await asyncio.Event().wait()
+
+        desk.office.channels["third"].resolve = hangs  # type: ignore[method-assign]
+        desk.line.is_open = False
+        second = desk.office.line(ADA, "ada natively", "second")
+        desk.send()
+        async with asyncio.timeout(5):
+            await desk.wakes()
+
+        assert len(second.agent.received) == 1
+        assert desk.pane.received == []
+
+    play(tmp_path, story, ("channel", "second", "third"))
+
+
 def test_a_draft_in_the_pane_does_not_keep_a_native_wake_back(tmp_path: Path) -> None:
     """`userTyping` blocks only screen channels; the draft stands as it was."""
 

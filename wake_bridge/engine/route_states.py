@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -20,6 +21,9 @@ from wake_bridge.ports.clock import Clock
 
 JUST_FOUND: Final = 100
 """Milliseconds for which a place that was resolved ahead is used; after that it is resolved again."""
+
+AHEAD: Final = 1.0
+"""Seconds that finding the other routes may take: one that hangs must not keep a wake from those before it."""
 
 
 def with_what_is_missing(verdict: RouteVerdict, identity: Identity, routes: Routes) -> RouteVerdict:
@@ -103,7 +107,10 @@ class RouteStates:
             return
         self._has_looked_ahead = True
         unseen = (one.route for one in self.all if one.is_unseen and not one.route.degraded)
-        await asyncio.gather(*map(self._locate_ahead, unseen))
+        # what was not found by then is asked for when its turn comes
+        with suppress(TimeoutError):
+            async with asyncio.timeout(AHEAD):
+                await asyncio.gather(*map(self._locate_ahead, unseen))
 
     async def _locate_ahead(self, route: Route) -> None:
         found = await self._watch.locate(route)

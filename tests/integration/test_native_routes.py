@@ -185,7 +185,8 @@ def test_a_route_that_hangs_does_not_keep_a_wake_from_one_that_stands_before_it(
     """It is asked at the same moment as the one that is used, and never answers."""
 
     async def story(desk: Desk) -> None:
-        async def hangs(_: Address) -> Any:
+        async def hangs(address: Address) -> Any:
+            del address
             await asyncio.Event().wait()
 
         desk.office.channels["third"].resolve = hangs  # type: ignore[method-assign]

@@ -26,6 +26,7 @@ IN_DOUBT = {
     "no table": "graph = 'graph.sqlite'\n",
     "no TOML": "[graph\n",
     "no UTF-8": "[graph]\npath = '\udce4'\n",
+    "nested without end": "a = " + "[" * 3000,
 }
 
 

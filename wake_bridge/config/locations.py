@@ -88,7 +88,7 @@ def _tables_of(place: ConfigPlace) -> dict[str, Any] | None:
         if not place.path.is_file() or why_another_could_change(place.path):
             return None
         return tomllib.loads(place.path.read_bytes().decode("utf-8-sig"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
 
 

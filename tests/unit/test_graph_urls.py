@@ -41,6 +41,9 @@ def _bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         f"postgresql://me:x?y={PASSWORD}@db/wake",
         f"postgresql://me:x&{PASSWORD}@db/wake",
         f"postgresql://me:x@{PASSWORD}@db/wake",
+        f"postgresql://me:x {PASSWORD}@db/wake",
+        f'postgresql://me:x\\"{PASSWORD}@db/wake',
+        f"postgresql://db/wake?password=x {PASSWORD}",
     ],
 )
 def test_a_password_is_refused_and_not_repeated(url: str, tmp_path: Path) -> None:
@@ -54,10 +57,11 @@ def test_a_password_is_refused_and_not_repeated(url: str, tmp_path: Path) -> Non
     assert PASSWORD not in told
 
 
-def test_a_url_is_no_file_and_its_password_is_not_repeated(tmp_path: Path) -> None:
+@pytest.mark.parametrize("scheme", ["postgresql", "PostgreSQL", " postgres"])
+def test_a_url_is_no_file_and_its_password_is_not_repeated(scheme: str, tmp_path: Path) -> None:
     """In `graph.path` it would name a file, and be shown wherever that is."""
     config = tmp_path / "config.toml"
-    config.write_text(f'[graph]\npath = "postgresql://me:{PASSWORD}@db/wake"\n')
+    config.write_text(f'[graph]\npath = "{scheme}://me:{PASSWORD}@db/wake"\n')
     with pytest.raises(ConfigurationInvalid) as refused:
         load_settings(str(config), {})
     told = str(refused.value) + "".join(refused.value.problems)

@@ -61,7 +61,7 @@ class GraphTable(Table):
     @classmethod
     def _is_a_file(cls, text: str) -> str:
         # taken for a file it would be shown wherever the file's name is, with a password that may be in it
-        if text.startswith(SCHEMES):
+        if text.strip().lower().startswith(SCHEMES):
             raise ValueError("is a URL: it belongs into graph.url, without a password")
         return text
 

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 Key = tuple[str, ...]
 """A key's path through the tables, such as `("presence", "relook", "min")`."""
 
-_CREDENTIALS: Final = re.compile(r"(://[^/@:\s]*:)(?:[^\s\"]*(?=@)|[^@\s\"]*)|(password=)[^&\s\"]*", re.IGNORECASE)
+# in a string of JSON, where a password may hold spaces, and quotes behind a backslash
+_CREDENTIALS: Final = re.compile(
+    r'(://[^/@:\s]*:)(?:(?:[^"\\]|\\.)*(?=@)|[^@\s"]*)|(password=)(?:[^&"\\]|\\.)*', re.IGNORECASE
+)
 _SECRET: Final = re.compile(r"(key|token|secret|password|recipient)$", re.IGNORECASE)
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 _LONGEST_VALUE: Final = 80

@@ -103,6 +103,12 @@ def play(directory: Path, story: Story, channels: tuple[str, ...] = ("channel",)
     asyncio.run(told())
 
 
+async def turns(count: int) -> None:
+    """So many turns of the loop."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
 def assert_held(delivery: Delivery, reason: HoldReason) -> None:
     assert delivery.state is DeliveryState.DISPATCHED, delivery
     assert delivery.hold is not None
@@ -138,16 +144,19 @@ def test_once_a_route_leads_nowhere_the_others_are_found_at_one_moment(
     async def story(desk: Desk) -> None:
         asked: list[str] = []
         answered: list[str] = []
+        is_pane_told = asyncio.Event()
 
         def listened_to(name: str, adapter: Any) -> None:
             ask = adapter.resolve
 
             async def resolve(address: Address) -> Any:
                 asked.append(name)
-                for _ in range(3):
-                    await asyncio.sleep(0)
+                await turns(3)
                 answered.append(f"{name} after {len(asked)}")
-                return await ask(address)
+                answer = await ask(address)
+                if name == "memory":
+                    is_pane_told.set()
+                return answer
 
             adapter.resolve = resolve
 
@@ -157,8 +166,9 @@ def test_once_a_route_leads_nowhere_the_others_are_found_at_one_moment(
 
         async def slow(address: Address) -> Any:
             answer = await seeing(address)
-            # by then the pane has been found
-            await asyncio.sleep(0.05)
+            await is_pane_told.wait()
+            # its answer is noted within a few turns of the loop
+            await turns(50)
             desk.office.clock.turn(lasts)
             return answer
 

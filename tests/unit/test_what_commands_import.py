@@ -218,7 +218,7 @@ def test_where_a_daemon_runs_panes_imports_no_more_than_it_takes_to_ask(
 def test_a_daemon_imports_nothing_that_it_never_uses(environment: dict[str, str]) -> None:
     """What it has imported it keeps for weeks: rich and its like would be 5 MB, pydantic and all models 11."""
     loaded = loaded_by("run --once", environment)
-    assert "wake_bridge_adapters.tmux.adapter" in loaded
+    assert {"wake_bridge.daemon.life", "wake_bridge_adapters.tmux.adapter"} <= loaded
     assert not loaded & {"rich", "pygments", "attr", "html", "watchfiles", "libtmux", "cronsim", *MODELS}
 
 

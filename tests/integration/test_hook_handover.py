@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import time
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -140,15 +141,19 @@ def test_what_was_read_meanwhile_is_not_shown(sandbox: Sandbox, hook: HookCaller
 def test_a_window_that_is_open_is_not_cut_short(sandbox: Sandbox, hook: HookCaller) -> None:
     """Windows are fixed from the first event; a hook takes what is held, not what is still gathered."""
     sandbox.run("update", sandbox.ask("list")["subscriptions"][0]["subscriptionId"], "--window", "60")
-    sandbox.waits_for(lambda: sandbox.daemons[0].entries("subscriptions_read"))
+    before = time.time()
     sandbox.send("@agent", "wait for more")
+    sandbox.daemons[0].waits_for_log("event_matched")
+    matched = time.time()
     sandbox.send("@agent", "for the next turn", "--policy", "next_turn")
-    sandbox.waits_for(lambda: len(sandbox.daemons[0].entries("event_matched")) == 2)
+    sandbox.daemons[0].waits_for_log("event_matched", 2)
     block = hook.waits_for_block("UserPromptSubmit", {"prompt": "hi"})
     assert "for the next turn" in block
     assert "wait for more" not in block
-    waiting = [one for one in sandbox.deliveries() if one["state"] == "PENDING"]
-    assert [one["event_count"] for one in waiting] == [1]
+    # what the hook left gets a delivery of its own, which the daemon opens afterwards
+    left = sandbox.waits_for_delivery(state="PENDING")
+    assert left["event_count"] == 1
+    assert before + 60 <= datetime.fromisoformat(left["dueAt"]).timestamp() + 0.001 <= matched + 60.001
 
 
 @pytest.mark.parametrize("switch", ["paused", "benched", "quiet"])

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from wake_bridge.domain.causes import Cause
 from wake_bridge.domain.delivery import Delivery, Hold, HoldReason, Outcome, Proof, Step
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
 from wake_bridge.engine.deliver import acknowledge
@@ -43,11 +44,16 @@ class CountingInquiry(GraphQueries):
         super().__init__(lambda: SqliteGraph(path))
         self.asked_about = 0
         self.questions = 0
+        self.judged = 0
 
     async def mail_states(self, pairs: Sequence[tuple[str, Identity]]) -> Any:
         self.asked_about += len(pairs)
         self.questions += bool(pairs)
         return await super().mail_states(pairs)
+
+    async def identities(self, identity: Identity) -> Any:
+        self.judged += 1
+        return await super().identities(identity)
 
 
 class ToldFollower(Acknowledge):
@@ -198,6 +204,26 @@ def test_mail_read_while_its_wake_is_held_has_the_wake_looked_at(world: World) -
         assert not world.looked
         await world.look_after(lambda: world.core.mark_read(message))
         assert world.looked == [HELD]
+
+    follow(world, story)
+
+
+def test_what_another_host_drives_is_judged_once_its_mail_is_read(world: World) -> None:
+    """Most mail on a graph of many hosts is such: whether all of it still waits is one question, however many wakes hold it."""
+
+    async def story() -> None:
+        before, messages = world.queries.questions, list[str]()
+        for identity in (HELD, AGENT):
+            messages.append(world.core.send("@me", identity, "for the other host"))
+            event = sample_event(2000 + len(messages), identity, subject_key=messages[-1])
+            dispatched = world.ledger.dispatch(open_delivery(world.ledger, event, new_id=new_ulid), world.clock.now())
+            elsewhere = Hold(HoldReason.OTHER_HOST, "beta", "", Instant(START + 60_000), Cause.OTHER_HOST)
+            world.ledger.hold(dispatched, elsewhere, world.clock.now())
+        await world.look_after(lambda: None)
+        assert (world.queries.questions - before, world.queries.judged, world.looked) == (1, 0, [])
+
+        await world.look_after(lambda: world.core.mark_read(messages[0]))
+        assert (world.queries.judged, world.looked) == (1, [HELD])
 
     follow(world, story)
 

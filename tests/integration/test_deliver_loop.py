@@ -10,11 +10,12 @@ from typing import Any, cast
 
 import pytest
 
+from wake_bridge.domain.causes import Cause
 from wake_bridge.domain.delivery import Delivery, Hold, HoldReason, Outcome, Proof
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.receivers import PUSH
-from wake_bridge.engine.deliver.delivery_loop import Deliverer
+from wake_bridge.engine.deliver.delivery_loop import PASSES_APART, Deliverer
 from wake_bridge.engine.settings import Current, EngineSettings
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.clock import SteadyClock
@@ -112,6 +113,43 @@ def test_an_event_that_joins_a_held_delivery_brings_its_look_forward(ledger: Led
     asyncio.run(scenario())
 
     assert looked == [opened.id]
+
+
+@pytest.mark.parametrize(("cause", "looks"), [(Cause.ACTIVE, 1), (Cause.OTHER_HOST, 0)])
+def test_what_joins_may_be_for_a_receiver_unless_another_host_drives_it(
+    ledger: LedgerStore, cause: Cause, looks: int
+) -> None:
+    """An agent that works keeps no receiver waiting; of many hosts each would look at each message for a receiver that one serves."""
+    now = SteadyClock().now()
+    new_id = counted_ids()
+    opened = open_delivery(ledger, sample_event(1, window=0, matched_at=now), new_id=new_id, now=now)
+    held = Hold(cause.reason, next_look_at=Instant(now + 3_600_000), cause=cause)
+    ledger.hold(ledger.dispatch(opened, now), held, now)
+    taken: list[str] = []
+
+    class WatchedGate:
+        async def take(self, delivery: Delivery, *, patient: bool) -> Delivery:
+            del patient
+            taken.append(delivery.id)
+            return ledger.hold(delivery, held, now)
+
+    async def scenario() -> None:
+        gate = cast("Any", WatchedGate())
+        deliverer = Deliverer(ledger, gate, Current(EngineSettings()), SteadyClock(), new_id, lambda _: True)
+        loop = asyncio.create_task(deliverer.run())
+        await asyncio.sleep(0)
+        advance(ledger, sample_event(2, window=0, matched_at=now), now=now)
+        deliverer.poke()
+        async with asyncio.timeout(HUNG):
+            while len(ledger.event_ids_of(opened.id)) < 2:  # noqa: ASYNC110 - the loop beside this takes it in
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(4 * PASSES_APART)
+        loop.cancel()
+        await asyncio.wait({loop})
+
+    asyncio.run(scenario())
+
+    assert len(taken) == looks
 
 
 @pytest.mark.parametrize("reason", [HoldReason.LOOP, HoldReason.ACTIVE])

@@ -88,6 +88,8 @@ def seconds_from(value: object, longest: int) -> int | None:
 def text_of(value: object) -> str:
     """A JSON value as text that every store can hold: lone surrogates replaced, what is no text or number empty."""
     if isinstance(value, str):
+        if value.isascii():
+            return value
         return _LONE_SURROGATE.sub("\ufffd", value)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)

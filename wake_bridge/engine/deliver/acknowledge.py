@@ -9,6 +9,7 @@ from typing import Final
 
 import structlog
 
+from wake_bridge.domain.causes import Cause
 from wake_bridge.domain.delivery import Delivery, DeliveryState, HoldReason, Outcome, Proof
 from wake_bridge.domain.errors import IllegalTransition, SourceError, StaleLease
 from wake_bridge.domain.events import EventStatus, MessageDetail, WakeEvent
@@ -17,7 +18,7 @@ from wake_bridge.domain.signed_wakes import is_signed
 from wake_bridge.engine.deliver.relevance import events_of, judge_events
 from wake_bridge.engine.graph_queries import GraphQueries
 from wake_bridge.engine.settings import Current
-from wake_bridge.ports.change_log import participates
+from wake_bridge.ports.change_log import MailState, participates
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
 
@@ -34,6 +35,9 @@ ROWS_FOLLOWED: Final = 100_000
 """Rows of the log after which all mail is looked at anew instead of what they name."""
 
 LogPosition = tuple[Epoch, LogId, int]
+Followed = tuple[Delivery, Sequence[WakeEvent]]
+
+_UNREAD: Final = MailState(exists=True, addressed=True, is_read=False)
 
 
 class Acknowledge:
@@ -109,13 +113,24 @@ class Acknowledge:
             touched = await self._queries.touched(after, until)
             concerned = self._ledger.concerned(touched, self._recent())
             await self._look_at_ended(*[one for one in concerned if _has_ended(one[0])])
-            for delivery, events in concerned:
-                if not _has_ended(delivery):
-                    await self._look_at_held(delivery, events)
+            for delivery, events in await self._with_news([one for one in concerned if not _has_ended(one[0])]):
+                await self._look_at_held(delivery, events)
             for delivery in self._ledger.held_for(HoldReason.BENCHED):
                 if delivery.identity in touched:
                     self._look_again(delivery.identity)
             after = until
+
+    async def _with_news(self, held: Sequence[Followed]) -> list[Followed]:
+        """Leaves out what another host drives and whose mail still waits: one question tells that of all of it."""
+        elsewhere = (one for one in held if one[0].hold is not None and one[0].hold.cause is Cause.OTHER_HOST)
+        mail = {
+            delivery.id: _mail_of(delivery, events)
+            for delivery, events in elsewhere
+            if all(isinstance(one.detail, MessageDetail) for one in events)
+        }
+        states = await self._queries.mail_states([pair for pairs in mail.values() for pair in pairs])
+        waits = {one for one, pairs in mail.items() if all(states.get(pair) == _UNREAD for pair in pairs)}
+        return [one for one in held if one[0].id not in waits]
 
     async def _look_at_new_ends(self) -> None:
         """Look at what was settled since the last time: its mail may have been read while it was being submitted."""
@@ -125,7 +140,7 @@ class Acknowledge:
         await self._look_at_ended(*[(one, await events_of(self._ledger, one.id)) for one in (*ended, *unanswered)])
         self._settled_before = now
 
-    async def _look_at_ended(self, *ended: tuple[Delivery, Sequence[WakeEvent]]) -> None:
+    async def _look_at_ended(self, *ended: Followed) -> None:
         """Look at the mail of what has ended, by one question for all of it."""
         mail = {delivery.id: _mail_of(delivery, events) for delivery, events in ended}
         states = await self._queries.mail_states([pair for pairs in mail.values() for pair in pairs])

@@ -10,6 +10,7 @@ from typing import Final
 
 import structlog
 
+from wake_bridge.domain.causes import Cause
 from wake_bridge.domain.delivery import Delivery, DeliveryState, HoldReason
 from wake_bridge.domain.errors import LedgerError, LedgerUnwritable, StaleLease
 from wake_bridge.domain.names import Identity, Instant, to_beat
@@ -180,7 +181,8 @@ class Deliverer:
         now = self._clock.now()
         for joined in self._ledger.gather(now, self._new_id):
             self._joins[joined.identity] += 1
-            if joined.hold is None:
+            if joined.hold is None or joined.hold.cause is Cause.OTHER_HOST:
+                # that host drives its receivers too
                 continue
             # what joins may be for a receiver, whatever keeps the agent's own
             if joined.hold.reason in ENDED_BY_JOINING or self._has_receiver(joined.identity):

@@ -71,7 +71,7 @@ class Watch:
         told: what programs inside the harness have told of an identity's agent just now.
         said: what the graph says of how an identity's agent stands.
         memory: where it is written down in which pane an identity was found; None for one who only looks.
-        driven_elsewhere: whether another host drives an identity; then its agent is not looked for here in haste.
+        driven_elsewhere: whether another host drives an identity; then nothing waits for its agent here.
     """
 
     def __init__(
@@ -263,7 +263,8 @@ class Watch:
 
     async def round(self) -> None:
         """One survey of all watched places. What hangs is left behind, and goes on beside the next rounds."""
-        waiting = self._waiting()
+        # most of what waits on a graph of many hosts is for agents of others
+        waiting = {one for one in self._waiting() if not self._driven_elsewhere(one)}
         turns = self._schedule.next_newcomers() if self._schedule.is_planned else self._plan(waiting)
         known, others = [one for one in turns if one in self._tracks], [one for one in turns if one not in self._tracks]
         if others:
@@ -317,9 +318,8 @@ class Watch:
         for identity in whose:
             places, is_waited_for = self._tracks.of(identity), identity in waiting
             is_still = bool(places) and not is_waited_for and all(one.is_still(now) for one in places)
-            is_sought = is_waited_for and not self._driven_elsewhere(identity)
             for key in ((identity, adapter) for adapter in self._routes.names(identity)):
-                wanted[key] = again(is_missed=is_sought and key not in self._tracks, is_still=is_still)
+                wanted[key] = again(is_missed=is_waited_for and key not in self._tracks, is_still=is_still)
         self._tracks.keep_only(watched, whose, wanted.keys())
         for known in (self._nowhere, self._schedule):
             known.keep_only(None if is_as_ever else watched, whose, wanted.keys())

@@ -27,6 +27,9 @@ _CONCERNED = """
         OR delivery.settled_at >= :since AND delivery.outcome IN ('submitted', 'unknown') AND delivery.proof < 3
     ORDER BY delivery.seq, wake_event.seq
 """
+_CARRIERS = "SELECT delivery.* FROM json_each(?) AS asked CROSS JOIN delivery ON delivery.id = asked.value"
+_GIVEN_BACK = "SELECT id FROM delivery WHERE state = 'DISPATCHED' AND submit_at IS NOT NULL"
+
 MOST_RIDING: Final = 50
 """Items of one digest that ride along: of a flood the rest waits in the inbox."""
 
@@ -117,7 +120,8 @@ class DeliveryReading(LedgerPart):
         found: dict[str, list[WakeEvent]] = {}
         for row in self._db.rows(_CONCERNED, {"ids": json.dumps(list(entity_ids)), "since": since}):
             found.setdefault(row["carrier"], []).append(event_of(row))
-        return [(self._read(delivery_id), events) for delivery_id, events in found.items()]
+        carriers = {one.id: one for one in self._deliveries(_CARRIERS, (json.dumps([*found]),))}
+        return [(carriers[delivery_id], events) for delivery_id, events in found.items()]
 
     def event_ids_of(self, delivery_id: str) -> list[str]:
         """See `Ledger.event_ids_of`."""
@@ -240,7 +244,7 @@ class WakeHistory(LedgerPart):
         self._read_on(since)
         self._begun = {key: known for key, known in self._begun.items() if known[1].at >= since}
         # of a delivery that was given back nothing was sent: its submits were refused, or are proven absent
-        given_back = {row["id"] for row in self._db.rows("SELECT id FROM delivery WHERE state = 'DISPATCHED'")}
+        given_back = {row["id"] for row in self._db.rows(_GIVEN_BACK)}
         submitted = [known for key, known in self._begun.items() if key not in given_back]
         in_order = sorted(submitted, key=lambda known: (known[1].at, known[0]))
         return [wake for _, wake in in_order]

@@ -232,6 +232,7 @@ ELSEWHERE: dict[Cause, str] = {
     Cause.OTHER_HOST: "test_leases.py::test_one_of_two_hosts_wakes_an_agent_and_the_other_says_which",
     Cause.TOLD_ELSEWHERE: "test_leases.py::test_what_was_committed_and_never_sent_is_told_by_who_took_over",
     Cause.LEASE_AWAY: "test_leases.py::test_who_cannot_reach_the_database_presses_nothing_and_says_why",
+    Cause.LEASE_MOVES: "test_leases.py::test_an_agent_that_lives_on_another_host_is_no_fault_here_and_one_that_is_being_moved_says_so",
     Cause.LEASE_LATE: "test_leases.py::test_a_daemon_that_stood_still_between_commit_and_enter_presses_nothing_late",
     Cause.LEFT_TO_HOST: "test_leases.py::test_what_was_committed_and_never_sent_is_told_by_who_took_over",
     Cause.KNOWN_HERE_ALONE: "test_leases.py::test_what_one_host_alone_knows_of_is_told_there_and_comes_once_the_agent_is_moved",

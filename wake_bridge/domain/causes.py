@@ -506,6 +506,11 @@ class Cause(StrEnum):
         " that `wake-bridge hosts list` calls this host, or send it to {detail}",
         tell=Tell.WHEN_IT_LASTS,
     )
+    LEASE_MOVES = Remedy(
+        "lease-moves",
+        HoldReason.OTHER_HOST,
+        "nothing to do: {identity} was moved to the host {detail}; a minute after that any host that sees its agent takes it",
+    )
     LEASE_LATE = Remedy(
         "lease-late",
         HoldReason.OTHER_HOST,

@@ -116,16 +116,17 @@ class QuietHours:
         return max(0, length - since_start)
 
 
-ABOUT_TO_TAKE: Final = "another host is about to take it"
-"""Why nobody drives an identity that a person has just moved."""
-
-
 @dataclass(frozen=True, slots=True)
 class OtherDriver:
     """What else drives the same agents, in a clause, or why nobody can tell."""
 
     told: str
     cause: Cause = Cause.OTHER_DRIVER
+
+
+def moved_to(host: str) -> OtherDriver:
+    """What holds the wakes of an identity that a person has just moved to another host: nobody drives it yet."""
+    return OtherDriver(f"{host}, which has not taken it yet", Cause.LEASE_MOVES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from wake_bridge.domain.causes import Cause
 from wake_bridge.domain.delivery import Hold
 from wake_bridge.domain.errors import OperationFailed, SourceError
 from wake_bridge.domain.events import WakeEvent
-from wake_bridge.domain.guards import ABOUT_TO_TAKE, OtherDriver
+from wake_bridge.domain.guards import OtherDriver, moved_to
 from wake_bridge.domain.names import Identity
 from wake_bridge.engine.deliver.switches import SwitchReader, holds_now
 from wake_bridge.engine.settings import Current
@@ -62,7 +62,7 @@ def _other_host(settings: Settings, identity: Identity) -> OtherDriver | None:
             if host and host != own:
                 return OtherDriver(host, Cause.OTHER_HOST)
             if not host and wanted and wanted != own:
-                return OtherDriver(ABOUT_TO_TAKE, Cause.LEASE_AWAY)
+                return moved_to(wanted)
     return None
 
 

@@ -27,11 +27,15 @@ LEFT_AT_COMMIT: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who holds the lease of an identity; `host` is empty where nobody does. `is_alive` is of that host."""
+    """Who holds the lease of an identity; `host` is empty where nobody does. `is_alive` is of that host.
+
+    `wanted` is the host that a person has just moved it to, for as long as it is kept free for that one; else empty.
+    """
 
     host: str
     token: int
     is_alive: bool
+    wanted: str = ""
 
 
 @dataclass(frozen=True, slots=True)

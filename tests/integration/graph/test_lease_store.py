@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import psycopg
 import pytest
 
+from wake_bridge.domain.causes import Cause
 from wake_bridge.domain.errors import NotFound, RefusedForSafety
 from wake_bridge.domain.graph_places import GraphUrl
+from wake_bridge.domain.guards import OtherDriver, moved_to
 from wake_bridge.domain.names import Identity
+from wake_bridge.engine.deliver.host_leases import HostLeases
 from wake_bridge.ports.leases import LEFT_AT_COMMIT, OpenIntent, Owner, ToldBy
 from wake_bridge.storage.graph.postgres.leases import PostgresHostDesk, PostgresLeases
+from wake_bridge.storage.ledger import LedgerStore
+from wake_bridge.system.clock import SteadyClock
 
 X = Identity("@x")
 
@@ -188,10 +195,12 @@ def test_a_person_moves_a_lease_to_a_host_that_lives(base: Database) -> None:
     assert base.desk.move(X, "b") == ("a", "b")
     assert base.desk.wanted_for(X) == "b"
     assert base.a.renew([]).unwanted == [X]
+    assert base.b.renew([X]).owners == {X: Owner("a", 1, is_alive=True, wanted="b")}
     base.a.give_back([X])
     assert base.a.take([X], []) == {}
     assert base.b.take([X], []) == {X: 2}
     assert base.b.renew([]).unwanted == []
+    assert base.b.renew([X]).owners == {X: Owner("b", 2, is_alive=True)}
     assert [(one.host, one.identities) for one in base.desk.hosts()] == [("a", ()), ("b", (X,))]
     assert (base.desk.server_of(X), base.desk.wanted_for(X)) == ("b", "")
 
@@ -200,6 +209,58 @@ def test_a_person_moves_a_lease_to_a_host_that_lives(base: Database) -> None:
         base.desk.move(X, "a")
     with pytest.raises(NotFound):
         base.desk.move(X, "nobody")
+
+
+def test_who_is_moved_is_said_to_wait_for_that_host_until_it_or_another_one_serves(
+    base: Database, tmp_path: Path
+) -> None:
+    """On the host that gave it back and on a third one, with a look at the lease or without; none of them says that the graph is away."""
+    here, third = leases_of(base.a, "a", tmp_path), leases_of(base.host("c"), "c", tmp_path)
+    asyncio.run(here.keep())
+    asyncio.run(third.keep())
+    base.desk.move(X, "b")
+    asyncio.run(here.keep())
+    for one in (here, third):
+        assert asyncio.run(one.take(X)) == moved_to("b")
+        assert one.elsewhere(X) == moved_to("b")
+
+    base.b.take([X], [])
+    assert asyncio.run(third.take(X)) == OtherDriver("b", Cause.OTHER_HOST)
+    base.b.give_back([X])
+    base.desk.move(X, "b")
+    asyncio.run(here.keep())
+    assert here.elsewhere(X) == moved_to("b")
+    base.connection.execute("UPDATE wake_bridge.leases SET wanted_until = clock_timestamp()")
+    assert asyncio.run(here.take(X)) is None
+    here.close()
+    third.close()
+
+
+def test_who_was_too_late_for_a_lease_says_who_was_quicker(base: Database, tmp_path: Path) -> None:
+    """Another host takes it between the question who has it and the taking."""
+
+    class Late(PostgresLeases):
+        def take(self, identities: Sequence[Identity], lapsed: Sequence[str]) -> Mapping[Identity, int]:
+            base.b.take(identities, [])
+            return super().take(identities, lapsed)
+
+    here = leases_of(Late(base.place, "a", "state of a", "0.3.0"), "a", tmp_path)
+    assert asyncio.run(here.take(X)) == OtherDriver("b", Cause.OTHER_HOST)
+    here.close()
+
+
+def leases_of(store: PostgresLeases, host: str, directory: Path) -> HostLeases:
+    """The leases of a host that sees `@x`."""
+    return HostLeases(
+        store,
+        host,
+        LedgerStore.open(directory / host),
+        SteadyClock(),
+        seen=lambda: {X},
+        waiting=set,
+        changed=lambda _: None,
+        told=lambda _: None,
+    )
 
 
 def test_a_copy_of_a_state_directory_is_another_daemon(base: Database) -> None:

@@ -17,7 +17,7 @@ import structlog
 from wake_bridge.domain.causes import Cause
 from wake_bridge.domain.delivery import Delivery, Outcome, Progress, progress_in
 from wake_bridge.domain.errors import OperationFailed, SourceError
-from wake_bridge.domain.guards import ABOUT_TO_TAKE, OtherDriver
+from wake_bridge.domain.guards import OtherDriver, moved_to
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.engine.deliver.leases import FenceNotHeld
 from wake_bridge.ports.adapter import SendBy
@@ -85,6 +85,7 @@ class HostLeases:
         self._changed = changed
         self._tokens: dict[Identity, int] = {}
         self._others: dict[Identity, str] = {}
+        self._moving: dict[Identity, str] = {}
         self._silent: dict[Identity, str] = {}
         self._asked: set[Identity] = set()
         self._seen_at: dict[Identity, Instant] = {}
@@ -103,8 +104,9 @@ class HostLeases:
         """See `Leases.elsewhere`."""
         if identity in self._tokens:
             return None if self._is_alive() else self._away()
-        host = self._others.get(identity)
-        return OtherDriver(host, Cause.OTHER_HOST) if host else None
+        if host := self._others.get(identity):
+            return OtherDriver(host, Cause.OTHER_HOST)
+        return moved_to(host) if (host := self._moving.get(identity)) else None
 
     def silent_host(self, identity: Identity) -> str:
         """See `Leases.silent_host`."""
@@ -118,8 +120,10 @@ class HostLeases:
                     await self._round({identity}, {identity})
             if not self._is_alive():
                 return self._away()
-            if (other := self.elsewhere(identity) or self._nobodys(identity)) is not None:
+            if (other := self.elsewhere(identity)) is not None:
                 return other
+            if identity not in self._tokens:
+                return self._away()
             return await self._untold_by(identity, subject_keys)
         except (SourceError, OperationFailed) as away:
             self._note_trouble(away)
@@ -240,11 +244,15 @@ class HostLeases:
             return
         self._note_alive(Instant(asked_at + ALIVE_FOR * 1000))
         self._note_owners(asked, renewal)
+        self._moving |= {one: renewal.owners[one].wanted for one in renewal.unwanted}
         await self._give_back(renewal.unwanted)
         free = [one for one in sorted(seen - self._tokens.keys()) if self._is_free(renewal.owners.get(one))]
         if free:
             lapsed = {owner.host for one in free if (owner := renewal.owners.get(one)) is not None and owner.host}
             taken = await self._ask(self._store.take, free, sorted(lapsed))
+            if late := set(free) - taken.keys():
+                # another host was quicker, or a person's word
+                self._note_owners(late, await self._ask(self._store.renew, sorted(late)))
             self._tokens |= taken
             self._seen_at |= dict.fromkeys(taken, self._clock.now())
             for one in taken:
@@ -265,6 +273,7 @@ class HostLeases:
             self._asked |= first_asked
         for one in asked:
             owner = renewal.owners.get(one)
+            self._note_move(one, owner.wanted if owner is not None else "")
             if owner is not None and owner.host == self.host:
                 self._tokens[one] = owner.token
                 # a daemon that begins has not looked yet: what was its own stays so for a while
@@ -283,6 +292,15 @@ class HostLeases:
                     self._changed(one)
             elif self._others.pop(one, None):
                 self._changed(one)
+
+    def _note_move(self, identity: Identity, wanted: str) -> None:
+        host = "" if wanted == self.host else wanted
+        if self._moving.get(identity, "") == host:
+            return
+        self._moving.pop(identity, None)
+        if host:
+            self._moving[identity] = host
+        self._changed(identity)
 
     def _is_free(self, owner: Owner | None) -> bool:
         return owner is None or not owner.host or not owner.is_alive
@@ -343,11 +361,6 @@ class HostLeases:
             return self._away()
         host = next((one.host for one in found.values() if one.host != self.host), "")
         return OtherDriver(host, Cause.TOLD_ELSEWHERE) if host else self._away()
-
-    def _nobodys(self, identity: Identity) -> OtherDriver | None:
-        if identity in self._tokens:
-            return None
-        return OtherDriver(ABOUT_TO_TAKE, Cause.LEASE_AWAY)
 
     def _forget(self, identity: Identity) -> None:
         self._tokens.pop(identity, None)

@@ -34,7 +34,7 @@ _RENEW: Final = """
         RETURNING 1)
     SELECT (SELECT count(*) FROM kept), (SELECT was FROM before), l.identity, coalesce(l.host, ''), l.token,
         coalesce(l.host = %(host)s OR o.alive_until > clock_timestamp(), false),
-        l.host = %(host)s AND l.wanted <> %(host)s AND l.wanted_until > clock_timestamp()
+        CASE WHEN l.wanted_until > clock_timestamp() THEN l.wanted ELSE '' END
     FROM (SELECT) AS once
     LEFT JOIN wake_bridge.leases l
         ON l.identity = ANY (%(asked)s)
@@ -162,8 +162,9 @@ class PostgresLeases:
         values = self._us | {"version": self._version, "alive": ALIVE_FOR, "asked": list(asked)}
         rows = self._base.rows(_RENEW, values)
         kept, was_alive = rows[0][:2]
-        owners = {Identity(row[2]): Owner(row[3], row[4], row[5]) for row in rows if row[2] is not None}
-        unwanted = [Identity(row[2]) for row in rows if row[6]]
+        owners = {Identity(row[2]): Owner(*row[3:]) for row in rows if row[2] is not None}
+        us = self._us["host"]
+        unwanted = [who for who, one in owners.items() if one.host == us and one.wanted not in {"", us}]
         return Renewal(bool(kept), not was_alive, owners, unwanted)
 
     def take(self, identities: Sequence[Identity], lapsed: Sequence[str]) -> Mapping[Identity, int]:
@@ -294,5 +295,5 @@ class PostgresHostDesk:
         found = [one for one in known if one.host == name] or [one for one in known if one.host.startswith(name)]
         if len(found) != 1:
             why = "several hosts are called so" if found else "no host of this graph is called so"
-            raise NotFound(why, name, hint="`wake-bridge hosts list` shows them")
+            raise NotFound(why, name, hint="`wake-bridge hosts list` shows them; one is known once its daemon runs")
         return found[0]

@@ -84,6 +84,13 @@ class Hosts:
                 (host.name,),
             )
 
+    def lapse_move(self, identity: str) -> None:
+        """An identity is kept free for no host any more, as a minute after it was moved."""
+        with psycopg.connect(self.url) as connection:
+            connection.execute(
+                "UPDATE wake_bridge.leases SET wanted_until = clock_timestamp() WHERE identity = %s", (identity,)
+            )
+
     def intents(self) -> list[tuple[str, str | None]]:
         """Whose keys may have been pressed, and what became of each, oldest first."""
         with psycopg.connect(self.url) as connection:
@@ -290,8 +297,30 @@ def test_an_agent_that_lives_on_another_host_is_no_fault_here_and_one_that_is_be
 
     first.sandbox.run("hosts", "move", "@there", second.name)
     first.sandbox.waits_for(lambda: not hosts.owner("@there"), what="it to be free for the other")
-    assert "another host is about to take it" in first.sandbox.run("why", "@there").stdout
+    told = f"another host serves @there ({second.name}, which has not taken it yet)"
+    assert told in first.sandbox.run("why", "@there").stdout
+    first.sandbox.send("@there", "on the way")
+    held = first.sandbox.waits_for_delivery(target="@there", hold_reason="other_host", cause="lease-moves")
+    assert held["hold_detail"] == f"{second.name}, which has not taken it yet"
+    hosts.lapse_move("@there")
+    first.sandbox.waits_for_delivery(id=held["id"], outcome="submitted")
+    assert hosts.owner("@there") == first.name
     first.world.tmux.run("kill-session", "-t", "=there")
+
+
+def test_only_who_is_known_is_moved_and_only_to_a_host_that_was_there(hosts: Hosts) -> None:
+    """A name that nobody has would be kept free for a minute, and the person would wait; who never had a lease can be moved."""
+    first, second = hosts.first, hosts.second
+    refused = first.sandbox.run("hosts", "move", "@typo", second.name, expect=8).stderr
+    assert "there is no identity @typo" in refused
+    assert "wake-bridge agent add @typo" in refused
+    nowhere = first.sandbox.run("hosts", "move", "@x", "nobody-there", expect=8).stderr
+    assert "no host of this graph is called so" in nowhere
+    assert "one is known once its daemon runs" in nowhere
+
+    first.sandbox.run("agent", "add", "@new")
+    moved = first.sandbox.ask("hosts", "move", "@new", second.name)
+    assert moved == {"agentIdentity": "@new", "from": None, "host": second.name}
 
 
 def test_an_agent_whose_host_is_silent_is_told_by_that_host(hosts: Hosts) -> None:

@@ -15,7 +15,14 @@ from wake_bridge.answers.linked_agents import LinkedAgents
 from wake_bridge.cli.watch import cells_of
 from wake_bridge.config.hosts import LinkedHost
 from wake_bridge.domain.delivery import Delivery, DeliveryState
-from wake_bridge.domain.hosts import HostDirectory, LinkState, is_host_name, wait_before_try, why_no_destination
+from wake_bridge.domain.hosts import (
+    HostDirectory,
+    LinkState,
+    is_host_name,
+    wait_before_try,
+    why_no_destination,
+    why_no_host_name,
+)
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant, Trigger
 from wake_bridge.domain.receivers import ReceiverStanding, Secret
 from wake_bridge.domain.routing import Binding
@@ -130,6 +137,8 @@ def test_a_link_is_tried_again_soon_and_then_every_minute() -> None:
     assert [wait_before_try(one, 0.0) for one in (0, 1, 2, 3, 7, 100)] == [0, 1_000, 2_000, 4_000, 60_000, 60_000]
     assert wait_before_try(100, 1.0) == 72_000
     assert [is_host_name(one) for one in ("devbox", "a.b-c_1", "-o", "a:b", "", "a b")] == [True, True, *[False] * 4]
+    assert [is_host_name("a" * length) for length in (64, 65)] == [True, False]
+    assert why_no_host_name("a" * 65) == "the name of a host has at most 64 characters, and this has 65"
     assert [why_no_destination(one) for one in ("devbox", "me@10.0.0.1", "ssh://me@host:22")] == ["", "", ""]
     assert all(why_no_destination(one) for one in ("", "-oProxyCommand=x", "a b", "a\nb"))
 

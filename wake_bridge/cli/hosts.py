@@ -46,15 +46,15 @@ def add(run: CommandContext, name: str, destination: str, program: str) -> None:
     from wake_bridge.config.hosts import LinkedHost
     from wake_bridge.control.client import poke
     from wake_bridge.domain.errors import OperationFailed, UsageMistake
-    from wake_bridge.domain.hosts import is_host_name, why_no_destination
+    from wake_bridge.domain.hosts import why_no_destination, why_no_host_name
     from wake_bridge.domain.receivers import KEY_BYTES, Secret, written_key
     from wake_bridge.integrations.hosts.connection import LinkBroken
     from wake_bridge.system.ulids import new_ulid
 
     _require_person(run)
     destination = destination or name
-    if not is_host_name(name):
-        raise UsageMistake("a host is named by letters, digits, and - _ . after the first", name, hint="such as devbox")
+    if why := why_no_host_name(name):
+        raise UsageMistake(why, name, hint="such as devbox")
     if why := why_no_destination(destination):
         raise UsageMistake(why, destination, hint=f"such as `wake-bridge hosts add {name} --ssh me@devbox.local`")
     file = _file(run)
@@ -71,12 +71,13 @@ def add(run: CommandContext, name: str, destination: str, program: str) -> None:
 
 
 async def _join(host: LinkedHost) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """What the relay said of itself, and what it answered. Raises `LinkBroken`."""
+    """What the relay said of itself, and what it answered. Raises `LinkBroken`, or `UsageMistake` where it is this host."""
     import asyncio
 
+    from wake_bridge.domain.errors import UsageMistake
     from wake_bridge.integrations.hosts.connection import HostConnection, LinkBroken
     from wake_bridge.ports.hosts import NotSentThere, UnansweredThere
-    from wake_bridge.schemas.relay import JOIN
+    from wake_bridge.schemas.relay import ITSELF, JOIN
 
     connection = await HostConnection.open(host)
     serving = asyncio.create_task(connection.serve(lambda _: None))
@@ -88,6 +89,12 @@ async def _join(host: LinkedHost) -> tuple[Mapping[str, Any], Mapping[str, Any]]
         serving.cancel()
         await asyncio.gather(serving, return_exceptions=True)
         await connection.close()
+    if answer.get("status") == ITSELF:
+        raise UsageMistake(
+            "ssh leads back to this host",
+            host.destination,
+            hint="name another machine: agents of this host need no link",
+        )
     if answer.get("status") != 200:  # noqa: PLR2004 - HTTP's numbers are their own names
         raise LinkBroken(f"it does not take the link: {answer.get('why')}")
     return connection.hello, answer
@@ -199,10 +206,15 @@ def _waiting_here(run: CommandContext) -> Sequence[Identity]:
 def move(run: CommandContext, identity: str, host: str) -> None:
     """Have another host that shares the graph serve an agent: as soon as that sees it, and for as long as it does."""
     from wake_bridge.domain.names import Identity
+    from wake_bridge.storage.graph.nodes import require_known
 
     _require_person(run, "which host serves an agent is a person's word")
+    who = Identity(identity)
     with closing(_desk(run)) as desk:
-        before, after = desk.move(Identity(identity), host)
+        # another host may serve one whom only its own configuration knows
+        if not desk.server_of(who):
+            require_known(run.settings, who)
+        before, after = desk.move(who, host)
     record = {"agentIdentity": identity, "from": before or None, "host": after}
     told = f"{after} takes {identity} as soon as it sees its agent"
     run.console.object(record, f"{told}; until now {before} serves it" if before and before != after else told)

@@ -17,12 +17,20 @@ if TYPE_CHECKING:
 RECONNECT: Final = (1_000, 2_000, 4_000, 8_000, 15_000, 30_000, 60_000)
 """Milliseconds to each further try of a link that is down; the last one goes on."""
 
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_LONGEST_NAME: Final = 64
 
 
 def is_host_name(text: str) -> bool:
     """Whether a host may be called so: it stands in tables, in the keys of places and on the command line of ssh."""
-    return _NAME.fullmatch(text) is not None
+    return not why_no_host_name(text)
+
+
+def why_no_host_name(text: str) -> str:
+    """What is wrong with the name of a host, one clause; empty when nothing."""
+    if len(text) > _LONGEST_NAME:
+        return f"the name of a host has at most {_LONGEST_NAME} characters, and this has {len(text)}"
+    return "" if _NAME.fullmatch(text) else "a host is named by letters, digits, and - _ . after the first"
 
 
 def why_no_destination(text: str) -> str:

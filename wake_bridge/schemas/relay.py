@@ -39,6 +39,9 @@ ANSWER: Final = "answer"
 STATE: Final = "state"
 ALIVE: Final = "alive"
 
+ITSELF: Final = 409
+"""The status of a `join` that has come back to the host that sent it."""
+
 Frame = Mapping[str, Any]
 
 

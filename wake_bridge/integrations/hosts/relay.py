@@ -28,6 +28,7 @@ from wake_bridge.schemas.relay import (
     ASK,
     DEAD_AFTER,
     HELLO,
+    ITSELF,
     JOIN,
     LEAVE,
     LONGEST,
@@ -150,7 +151,10 @@ class Relay:
     def _join(self, link: str, key: str) -> Mapping[str, Any]:
         if not is_host_name(link) or why_no_key(key):
             return {"status": 400, "why": "a link needs a name and a key"}
-        HostsFile(self._state_dir).let_in(link, Secret(key))
+        file = HostsFile(self._state_dir)
+        if link == file.known().own:
+            return {"status": ITSELF, "why": "it is the host that asks"}
+        file.let_in(link, Secret(key))
         self._link = link
         return {"status": 200, **self._state()}
 

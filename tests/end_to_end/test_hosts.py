@@ -122,6 +122,9 @@ class TwoHosts:
         checks = {one["check"]: one for one in self.near.lines("doctor", expect=None)}
         assert checks["host devbox"]["ok"] is True
         assert checks["target @far"]["ok"] is True
+        # no agent is woken by tmux on this host, and there is no server
+        assert checks["tmux socket"]["ok"] is None
+        assert checks["tmux socket"]["detail"].endswith("; no agent here is woken by it")
 
     def waits_for(self, subject: str) -> None:
         """Return when it was typed."""
@@ -371,6 +374,10 @@ def test_who_asks_the_relay_without_its_key_wakes_nobody(two_hosts: TwoHosts) ->
         ),
     ):
         assert why in near.run("hosts", "add", "devbox", "--program", program, expect=1).stderr
+    long = near.run("hosts", "add", "d" * 65, "--ssh", "devbox", expect=2).stderr
+    assert "at most 64 characters" in long
+    itself = near.run("hosts", "add", "devbox", "--program", program_in(near), expect=2).stderr
+    assert "ssh leads back to this host" in itself
     assert near.lines("hosts", "list") == []
     far.daemon()
     two_hosts.link()

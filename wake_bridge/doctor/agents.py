@@ -152,10 +152,13 @@ async def adapters(view: Inspection) -> list[Finding]:
     if not findings:
         hint = "install the package: a bare checkout has no entry points"
         findings.append(ill("adapters", "none is installed", hint))
-    for adapter in view.loaded.adapters.values():
-        findings += [
-            Finding(check, ok, detail, "" if ok else hint) for check, ok, detail, hint in await adapter.probe()
-        ]
+    needed = {route.adapter for who in (*view.identities(), *view.bound()) for route in view.routes.of(who)}
+    for name, adapter in view.loaded.adapters.items():
+        for check, ok, detail, hint in await adapter.probe():
+            if ok is False and name not in needed:
+                findings.append(untold(check, f"{detail}; no agent here is woken by it", hint))
+            else:
+                findings.append(Finding(check, ok, detail, "" if ok else hint))
     return findings
 
 

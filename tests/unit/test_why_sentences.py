@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from wake_bridge.cli.why import words_elsewhere
 from wake_bridge.domain import errors
 from wake_bridge.domain.causes import Cause
 from wake_bridge.domain.delivery import (
@@ -45,6 +46,7 @@ from wake_bridge.domain.reasons import (
 from wake_bridge.domain.sessions import HOOK
 from wake_bridge.domain.subscriptions import parse_subscription
 
+HOST_SAYS = {"host": "devbox", "answers": True}
 A = Identity("@a")
 NOW = Instant(10_000_000)
 TELLER = TimeFormat(NOW, lambda instant: f"at {instant}")
@@ -206,3 +208,21 @@ def test_a_hold_is_as_old_as_its_reason_whatever_its_detail_did() -> None:
 def test_a_length_of_time_is_told_in_its_largest_unit(milliseconds: int, told: str) -> None:
     """A duration reads as a person says it: `held 6 h`."""
     assert span(milliseconds) == told
+
+
+@pytest.mark.parametrize(
+    ("state", "pane", "outcome", "why", "told"),
+    [
+        ("PENDING", None, None, None, "PENDING: its window collects further events"),
+        ("DISPATCHED", None, None, "@a is paused", "DISPATCHED: @a is paused"),
+        ("DELIVERED", "work:0.0", "submitted", None, "DELIVERED in work:0.0: submitted"),
+        ("OF_A_LATER_RELEASE", None, None, None, "OF_A_LATER_RELEASE"),
+    ],
+)
+def test_a_delivery_of_another_host_says_each_thing_once(
+    state: str, pane: str | None, outcome: str | None, why: str | None, told: str
+) -> None:
+    """Also one that has no place, no outcome and no hold."""
+    delivery = {"id": "01J", "state": state, "pane": pane, "outcome": outcome, "why": why, "remedy": None}
+
+    assert words_elsewhere([HOST_SAYS | {"deliveries": [delivery]}])[2:] == [f"  delivery 01J {told}"]

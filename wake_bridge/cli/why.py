@@ -26,6 +26,9 @@ EPISODES: Final = 5
 SHORTEST_ID: Final = 8
 """Characters of the id of a message to a person: fewer are a number of the log, or part of another id."""
 
+UNHELD: Final = {"PENDING": "its window collects further events", "DISPATCHED": "due", "LOCKED": "being announced"}
+"""How a delivery of another host stands that nothing holds and that has no outcome, by its state."""
+
 NAMED_AT_MOST: Final = 3
 """Identities of a broadcast that the one-sentence verdict names; all of them follow below."""
 
@@ -61,7 +64,7 @@ def why(run: CommandContext, asked: str, identity: str | None) -> None:
     )
     elsewhere = _elsewhere(run, report)
     run.console.object(
-        _record(report) | {"elsewhere": elsewhere}, "\n".join([_words(report), *_words_elsewhere(elsewhere)])
+        _record(report) | {"elsewhere": elsewhere}, "\n".join([_words(report), *words_elsewhere(elsewhere)])
     )
 
 
@@ -91,7 +94,8 @@ def _elsewhere(run: CommandContext, report: WhyReport) -> list[dict[str, Any]]:
     return found
 
 
-def _words_elsewhere(elsewhere: Sequence[Mapping[str, Any]]) -> list[str]:
+def words_elsewhere(elsewhere: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What became of it on other hosts, line by line; `elsewhere` as the record of `why` has it."""
     lines = []
     for one in elsewhere:
         lines += ["", f"on {one['host']}:"]
@@ -100,10 +104,9 @@ def _words_elsewhere(elsewhere: Sequence[Mapping[str, Any]]) -> list[str]:
         elif not one["deliveries"]:
             lines.append("  it has it in its ledger, and has made no wake of it yet")
         for delivery in one["deliveries"]:
-            stands = delivery["outcome"] or delivery["why"] or delivery["state"]
-            lines.append(
-                f"  delivery {delivery['id']} {delivery['state']} in {delivery['pane'] or 'no place yet'}: {stands}"
-            )
+            place = f" in {delivery['pane']}" if delivery["pane"] else ""
+            stands = delivery["outcome"] or delivery["why"] or UNHELD.get(delivery["state"], "")
+            lines.append(f"  delivery {delivery['id']} {delivery['state']}{place}" + (f": {stands}" if stands else ""))
             if delivery["remedy"]:
                 lines.append(f"    next, over there: {delivery['remedy']}")
     return lines

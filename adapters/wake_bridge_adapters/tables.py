@@ -1,4 +1,4 @@
-"""The adapters' tables in the configuration, as models. `config_from` imports them only where a table is validated.
+"""The adapters' tables in the configuration, as models. `config_from` imports them only where a table is checked.
 
 `webhook/table.py` has the one of the webhook adapter, which shares its rules on networks.
 """

@@ -71,7 +71,7 @@ MOST: Final = 120.0
 """Milliseconds of every other command."""
 
 LOOKS_ITSELF: Final = {"`wake-bridge doctor`", "`wake-bridge config check`"}
-"""What is asked to look for itself, whatever a daemon has seen or judged."""
+"""What is asked to look for itself, whatever a daemon has seen or checked."""
 
 
 def test_start_of_the_daemon(office: Office, figures: Figures) -> None:

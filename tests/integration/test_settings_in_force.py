@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from wake_bridge.cli.app import COMMANDS, cli
-from wake_bridge.config.judged import written_down
+from wake_bridge.config.checked import written_down
 from wake_bridge.config.settings import Settings, changed_keys, load_settings, needs_restart, taken_over
 from wake_bridge.control.graph_lock import LOCK_DIRECTORY, GraphLock, graph_key
 from wake_bridge.control.instance_lock import InstanceLock

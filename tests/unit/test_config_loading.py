@@ -17,10 +17,10 @@ from wake_bridge.config.channel_fields import ChannelTable
 from wake_bridge.config.fields import Configuration, SenderTable, SourceTable, TargetTable
 from wake_bridge.config.settings import (
     Settings,
+    checked_adapter_tables,
     engine_settings,
     installed_adapters,
     load_settings,
-    validate_adapter_tables,
 )
 from wake_bridge.config.sources import keys_of
 from wake_bridge.domain.errors import ConfigurationInvalid
@@ -314,8 +314,8 @@ def test_values_that_are_named_like_secrets_are_not_repeated(load: Load) -> None
     assert "hunter2" not in problem
 
 
-def test_adapter_tables_are_judged_by_the_adapters_own_models(tmp_path: Path) -> None:
-    """Each adapter validates its own table, with the same kind of message, all at once."""
+def test_adapter_tables_are_checked_by_the_adapters_own_models(tmp_path: Path) -> None:
+    """Each adapter checks its own table, with the same kind of message, all at once."""
     file = tmp_path / "config.toml"
     file.write_text("[graph]\nwatch = 1\n[adapters.tmux]\nsocket_nam = 'x'\nhistory = 'long'\n")
     with pytest.raises(ConfigurationInvalid) as caught:
@@ -330,11 +330,11 @@ def test_adapter_tables_are_judged_by_the_adapters_own_models(tmp_path: Path) ->
 def test_adapters_get_their_tables_made_by_their_models(load: Load) -> None:
     """A table, an override of its key, and an adapter without a table."""
     settings = load("[adapters.tmux]\nsocket_name = 'a'\n", {"WAKE_BRIDGE_ADAPTERS_TMUX_HISTORY": "9"})
-    made = validate_adapter_tables(settings, {"tmux": TmuxLikeConfig, "other": TmuxLikeConfig})
+    made = checked_adapter_tables(settings, {"tmux": TmuxLikeConfig, "other": TmuxLikeConfig})
     assert made == {"tmux": TmuxLikeConfig(socket_name="a", history=9), "other": TmuxLikeConfig()}
     wrong = load("[adapters.tmux]\nhistory = 1\n", {"WAKE_BRIDGE_ADAPTERS_TMUX_HISTORY": "few"})
     with pytest.raises(ConfigurationInvalid) as caught:
-        validate_adapter_tables(wrong, {"tmux": TmuxLikeConfig})
+        checked_adapter_tables(wrong, {"tmux": TmuxLikeConfig})
     assert caught.value.problems == (
         '$WAKE_BRIDGE_ADAPTERS_TMUX_HISTORY: adapters.tmux.history = "few": must be a whole number',
     )

@@ -58,7 +58,7 @@ def test_a_command_that_would_run_a_text_is_refused(command: list[str], why: str
 
 
 @pytest.mark.parametrize("command", [[""], ["tell", "{bogus}"]])
-def test_a_channels_command_is_judged_alike_and_never_repeated(command: list[str]) -> None:
+def test_a_channels_command_is_checked_alike_and_never_repeated(command: list[str]) -> None:
     """`[channels.NAME] command` may hold a secret: the mistake says what is right, not what was written."""
     with pytest.raises(
         ValidationError, match=r"begin with a program; \{title\} and \{body\} are the only place-holders"

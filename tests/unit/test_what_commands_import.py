@@ -37,8 +37,8 @@ SLOW = {
 """What only the daemon needs, or who looks at panes: see docs/performance.md for what each costs."""
 
 MODELS = {"pydantic", "pydantic_core", "wake_bridge.config.fields"}
-JUDGING = MODELS | {"importlib.metadata"}
-"""What judges the whole configuration."""
+CHECKING = MODELS | {"importlib.metadata"}
+"""What checks the whole configuration."""
 
 SELDOM = {"cronsim", "importlib.resources", "zoneinfo", "zipfile"}
 """What few acts need: times of reminders, and files of archives."""
@@ -58,21 +58,21 @@ write_settings(settings.state_dir, settings)
 """Leaves behind what a daemon wrote down of the configuration."""
 
 SOMETHING_TO_DO = {
-    "--help": SLOW | JUDGING | {"sqlite3", "wake_bridge.storage", "wake_bridge.config", "wake_bridge.engine"},
-    "deliveries": SLOW | JUDGING | SELDOM | {"wake_bridge.wiring"},
-    "ack 01M8FQXY1DZ6BPD2SHH367VR0Y": SLOW | JUDGING | SELDOM | {"wake_bridge.wiring"},
-    "inbox @agent": SLOW | JUDGING | SELDOM | {"wake_bridge.wiring"},
-    "send @agent --from @me --subject x": SLOW | JUDGING | {"wake_bridge.wiring"},
-    "status": SLOW | JUDGING | {"wake_bridge.wiring"},
-    "pause @agent": SLOW | JUDGING | {"wake_bridge.wiring"},
-    "activity": SLOW | JUDGING | SELDOM | {"wake_bridge.wiring"},
+    "--help": SLOW | CHECKING | {"sqlite3", "wake_bridge.storage", "wake_bridge.config", "wake_bridge.engine"},
+    "deliveries": SLOW | CHECKING | SELDOM | {"wake_bridge.wiring"},
+    "ack 01M8FQXY1DZ6BPD2SHH367VR0Y": SLOW | CHECKING | SELDOM | {"wake_bridge.wiring"},
+    "inbox @agent": SLOW | CHECKING | SELDOM | {"wake_bridge.wiring"},
+    "send @agent --from @me --subject x": SLOW | CHECKING | {"wake_bridge.wiring"},
+    "status": SLOW | CHECKING | {"wake_bridge.wiring"},
+    "pause @agent": SLOW | CHECKING | {"wake_bridge.wiring"},
+    "activity": SLOW | CHECKING | SELDOM | {"wake_bridge.wiring"},
     "notify @agent --source build x": (SLOW - {"ulid"})
     | MODELS
     | {"wake_bridge.wiring", "wake_bridge.schemas", "wake_bridge.engine.deliver"},
     "next": SLOW | MODELS | {"wake_bridge.wiring", "wake_bridge.integrations"},
     "channels list": SLOW | MODELS | {"wake_bridge.wiring", "wake_bridge.integrations"},
-    "agent list": SLOW | JUDGING | {"wake_bridge.wiring", "wake_bridge.integrations"},
-    "subscribe @agent --trigger SENT_TO_ME": SLOW | JUDGING | {"wake_bridge.wiring", "wake_bridge.integrations"},
+    "agent list": SLOW | CHECKING | {"wake_bridge.wiring", "wake_bridge.integrations"},
+    "subscribe @agent --trigger SENT_TO_ME": SLOW | CHECKING | {"wake_bridge.wiring", "wake_bridge.integrations"},
     "reminders list": SLOW | MODELS | SELDOM | {"wake_bridge.wiring", "wake_bridge.integrations"},
     "sources list": SLOW | MODELS | {"wake_bridge.wiring", "wake_bridge.integrations"},
     "push-capable": SLOW | MODELS | {"wake_bridge.wiring", "wake_bridge.integrations"},
@@ -137,7 +137,7 @@ def test_the_version_is_told_before_anything_is_imported() -> None:
     ours = {name for name in loaded if name.startswith("wake_bridge")}
     started = {"wake_bridge.cli", "wake_bridge.cli.start", "wake_bridge.cli.streams", "wake_bridge.program_version"}
     assert ours == {"wake_bridge", *started}
-    assert not loaded & {"click", "enum", "re", "typing", *SLOW, *JUDGING}
+    assert not loaded & {"click", "enum", "re", "typing", *SLOW, *CHECKING}
 
 
 @pytest.mark.parametrize("command", SOMETHING_TO_DO)
@@ -161,7 +161,7 @@ def test_the_end_of_a_command_goes_through_nothing_that_was_imported(environment
 def test_config_check_looks_through_what_is_installed_once(
     environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same catalogue tells whose tables are judged, and which adapters are made from them."""
+    """The same catalogue tells whose tables are checked, and which adapters are made from them."""
     looks: list[None] = []
 
     def load() -> list[adapters.CatalogueEntry]:
@@ -211,7 +211,7 @@ def test_where_a_daemon_runs_panes_imports_no_more_than_it_takes_to_ask(
     with a_daemon_answers(state_dir, {"panes": [pane], "silent": [], "alike": True}):
         loaded = loaded_by("panes", environment)
 
-    assert not loaded & (SLOW | JUDGING | {"sqlite3", "wake_bridge.engine", "wake_bridge.ports", "wake_bridge.panes"})
+    assert not loaded & (SLOW | CHECKING | {"sqlite3", "wake_bridge.engine", "wake_bridge.ports", "wake_bridge.panes"})
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere watchfiles gives the hints")
@@ -234,7 +234,7 @@ def test_where_a_daemon_has_watched_an_agent_nothing_that_looks_is_imported(
     with a_daemon_answers(state_dir, answer):
         loaded = loaded_by(command, environment)
 
-    assert not loaded & (SLOW | JUDGING | SELDOM | {"calendar"})
+    assert not loaded & (SLOW | CHECKING | SELDOM | {"calendar"})
     assert not loaded & {"wake_bridge.wiring", "wake_bridge.offline.inspection", "wake_bridge.integrations"}
     ours = sorted(name for name in loaded if name.startswith("wake_bridge"))
     assert len(ours) <= MOST_BESIDE_A_DAEMON[command], ours

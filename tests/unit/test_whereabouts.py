@@ -1,4 +1,4 @@
-"""The places of graph and state, told quickly only where judging the whole configuration would tell the same."""
+"""The places of graph and state, told quickly only where checking the whole configuration would tell the same."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
 
 
-def judged(option: str | None, environment: Mapping[str, str]) -> Locations:
+def checked(option: str | None, environment: Mapping[str, str]) -> Locations:
     settings = load_settings(option, environment)
     return Locations(settings.graph_place, settings.state_dir, settings.own_screens)
 
@@ -54,17 +54,17 @@ def test_the_places_are_those_of_the_whole_configuration(config: Path, text: str
     config.write_text(text, encoding="utf-8")
     by_variable = {"WAKE_BRIDGE_CONFIG": str(config)}
 
-    assert find_locations(str(config), {}) == judged(str(config), {})
-    assert find_locations(None, by_variable) == judged(None, by_variable)
+    assert find_locations(str(config), {}) == checked(str(config), {})
+    assert find_locations(None, by_variable) == checked(None, by_variable)
 
 
 def test_without_a_file_the_places_are_the_platform_s() -> None:
     """No file means defaults."""
-    assert find_locations(None, {}) == judged(None, {})
+    assert find_locations(None, {}) == checked(None, {})
 
 
 @pytest.mark.parametrize("text", IN_DOUBT.values(), ids=IN_DOUBT)
-def test_what_may_be_a_mistaken_place_is_left_to_who_judges_all(config: Path, text: str) -> None:
+def test_what_may_be_a_mistaken_place_is_left_to_who_checks_all(config: Path, text: str) -> None:
     """Unknown keys are refused; mail must not be looked for in a graph that nobody meant."""
     config.write_bytes(text.encode("utf-8", "surrogateescape"))
     assert find_locations(str(config), {}) is None
@@ -73,12 +73,12 @@ def test_what_may_be_a_mistaken_place_is_left_to_who_judges_all(config: Path, te
 @pytest.mark.parametrize(
     "variable", ["WAKE_BRIDGE_GRAPH_PATH", "WAKE_BRIDGE_DAEMON_STATE_DIR", "NEO_MEMORY_DB_PATH", "NEO_AI_DAEMON_DIR"]
 )
-def test_an_override_of_a_place_is_left_to_who_judges_all(variable: str) -> None:
+def test_an_override_of_a_place_is_left_to_who_checks_all(variable: str) -> None:
     """Overrides beat the file."""
     assert find_locations(None, {variable: "/elsewhere"}) is None
 
 
-def test_a_file_that_is_missing_or_that_others_could_write_is_left_to_who_judges_all(config: Path) -> None:
+def test_a_file_that_is_missing_or_that_others_could_write_is_left_to_who_checks_all(config: Path) -> None:
     """SECURITY: whoever can write the configuration chooses where keys are typed; only the long way says so."""
     assert find_locations(str(config), {}) is None
     config.write_text("", encoding="utf-8")
@@ -87,7 +87,7 @@ def test_a_file_that_is_missing_or_that_others_could_write_is_left_to_who_judges
 
 
 def test_every_key_of_the_two_tables_is_known() -> None:
-    """Meta: a new key must not make every command judge the whole configuration."""
+    """Meta: a new key must not make every command check the whole configuration."""
     assert set(GraphTable.model_fields) == GRAPH_KEYS
     assert set(DaemonTable.model_fields) == DAEMON_KEYS
     assert set(ScreensTable.model_fields) == SCREENS_KEYS

@@ -395,7 +395,7 @@ class SourceTable(Table):
 
 
 class Configuration(Table):
-    """All of it. `adapters` stays as written: each adapter validates its own table with its own model."""
+    """All of it. `adapters` stays as written: each adapter checks its own table with its own model."""
 
     graph: GraphTable = GraphTable()
     daemon: DaemonTable = DaemonTable()

@@ -1,7 +1,7 @@
-"""Where graph and state lie, read without validating the rest of the configuration.
+"""Where graph and state lie, read without checking the rest of the configuration.
 
-Most of the time of a short command goes into the models that judge every key. A command that asks for nothing but a place
-asks here first; the whole configuration is judged wherever what it says of the places is not beyond doubt.
+Most of the time of a short command goes into the models that check every key. A command that asks for nothing but a place
+asks here first; the whole configuration is checked wherever what it says of the places is not beyond doubt.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Locations(NamedTuple):
 
 
 def find_locations(config_option: str | None, environment: Mapping[str, str]) -> Locations | None:
-    """What the configuration says of the places; None where only judging all of it can tell.
+    """What the configuration says of the places; None where only checking all of it can tell.
 
     Args:
         config_option: the value of `--config`, if given.
@@ -67,7 +67,7 @@ def find_locations(config_option: str | None, environment: Mapping[str, str]) ->
     if not _is_plain(screens, SCREENS_KEYS):
         return None
     if graph.get("url"):
-        # whoever judges the whole of it says what is wrong with a URL
+        # whoever checks the whole of it says what is wrong with a URL
         return None
     told = graph.get("path", ""), daemon.get("state_dir", ""), screens.get("directory", "")
     if not all(isinstance(one, str) for one in told):

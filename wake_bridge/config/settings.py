@@ -13,8 +13,8 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from wake_bridge.config.checked import fingerprint, is_table, read_back, with_values, written_down
 from wake_bridge.config.hosts import has_only_links, links_into
-from wake_bridge.config.judged import fingerprint, is_table, read_back, with_values, written_down
 from wake_bridge.config.locations import SETTINGS_NAME
 from wake_bridge.config.recipients import channel_mistakes, channels_of, human_channel
 from wake_bridge.config.senders import ConfiguredSender, http_mistakes, senders_in
@@ -66,10 +66,10 @@ ANY_SOURCE: Final = "items"
 
 ADAPTER_GROUP: Final = "wake_bridge.adapters"
 
-Judge = Callable[[Gathered, ConfigPlace], Mapping[str, Any]]
-"""Judges a gathered tree in another process.
+Checker = Callable[[Gathered, ConfigPlace], Mapping[str, Any]]
+"""Checks a gathered tree in another process.
 
-It answers `problems`; else `config` and the `tables` of adapters by name, both as `config.judged.written_down` writes them.
+It answers `problems`; else `config` and the `tables` of adapters by name, both as `config.checked.written_down` writes them.
 """
 
 
@@ -81,8 +81,8 @@ class Settings:
     nothing is configured, `screens_directory` where no profiles of one's own are to be read; `own_screens` is where
     they go. `fallback_pane` is `$TMUX_SESSION`: the tmux target of
     subscriptions that name none. `has_graph` is false where signed wakes alone are taken in. `origins` says where each key was set; what is missing there has its default.
-    `fingerprint` is that of the tree which `config` was made of, empty where it was not made of one alone (`config.judged`).
-    `adapter_tables` are the tables of adapters that another process has judged; their models make all others.
+    `fingerprint` is that of the tree which `config` was made of, empty where it was not made of one alone (`config.checked`).
+    `adapter_tables` are the tables of adapters that another process has checked; their models make all others.
     """
 
     config: Configuration
@@ -150,22 +150,22 @@ def load_settings(
     environment: Mapping[str, str],
     *,
     adapter_models: Mapping[str, type[BaseModel]] | None = None,
-    judge: Judge | None = None,
+    checker: Checker | None = None,
 ) -> Settings:
-    """Read and judge the configuration that `--config`, the environment or the platform names.
+    """Read and check the configuration that `--config`, the environment or the platform names.
 
     Args:
         config_option: the value of `--config`, if given.
         environment: the process's environment.
-        adapter_models: the config models of the adapters, to judge their tables as well; without them only the tables'
-            names are judged, and no adapter needs to be imported.
-        judge: judges in place of the models of this process; what it raises is passed on.
+        adapter_models: the config models of the adapters, to check their tables as well; without them only the tables'
+            names are checked, and no adapter needs to be imported.
+        checker: checks in place of the models of this process; what it raises is passed on.
 
     Raises:
         ConfigurationInvalid: with every mistake found in `problems`.
     """
     place = locate_config(config_option, environment)
-    return load_settings_at(place, environment, adapter_models=adapter_models, judge=judge)
+    return load_settings_at(place, environment, adapter_models=adapter_models, checker=checker)
 
 
 def load_settings_at(
@@ -173,17 +173,17 @@ def load_settings_at(
     environment: Mapping[str, str],
     *,
     adapter_models: Mapping[str, type[BaseModel]] | None = None,
-    judge: Judge | None = None,
+    checker: Checker | None = None,
 ) -> Settings:
-    """Read and judge the configuration at `place`; see `load_settings`."""
+    """Read and check the configuration at `place`; see `load_settings`."""
     gathered = gather(place, environment, installed_adapters)
     told = fingerprint(gathered.tree, _packages())
     config: Configuration | None = None
     tables: Mapping[str, Any] = {}
-    if judge is not None:
-        config, tables = _judged_elsewhere(judge(gathered, place), gathered, place)
+    if checker is not None:
+        config, tables = _checked_elsewhere(checker(gathered, place), gathered, place)
     elif adapter_models is None and not gathered.mistakes:
-        config = _judged_before(gathered, place, told)
+        config = _checked_before(gathered, place, told)
     if config is None:
         config = configuration_of(gathered, place, adapter_models)
     settings = replace(_resolve(config, place, gathered, environment), fingerprint=told, adapter_tables=tables)
@@ -193,10 +193,10 @@ def load_settings_at(
     return settings
 
 
-def _judged_elsewhere(
+def _checked_elsewhere(
     answer: Mapping[str, Any], gathered: Gathered, place: ConfigPlace
 ) -> tuple[Configuration, Mapping[str, Any]]:
-    """The configuration and the tables of adapters in the answer of a `Judge`. Raises `ConfigurationInvalid`."""
+    """The configuration and the tables of adapters in the answer of a `Checker`. Raises `ConfigurationInvalid`."""
     _raise_for(answer["problems"], place.path)
     tables = {str(name): read_back(one) for name, one in answer["tables"].items()}
     return read_back(answer["config"], gathered.tree), tables
@@ -227,7 +227,7 @@ def configuration_of(
     return config
 
 
-def _judged_before(gathered: Gathered, place: ConfigPlace, told: str) -> Configuration | None:
+def _checked_before(gathered: Gathered, place: ConfigPlace, told: str) -> Configuration | None:
     """What a daemon made of the very same tree; None where none did, or it is not certain."""
     daemon = gathered.tree.get("daemon", {})
     state_dir = daemon.get("state_dir", "") if isinstance(daemon, dict) else None
@@ -245,7 +245,7 @@ def _judged_before(gathered: Gathered, place: ConfigPlace, told: str) -> Configu
     return config
 
 
-def validate_adapter_tables(settings: Settings, adapter_models: Mapping[str, type[BaseModel]]) -> dict[str, BaseModel]:
+def checked_adapter_tables(settings: Settings, adapter_models: Mapping[str, type[BaseModel]]) -> dict[str, BaseModel]:
     """The settings of each adapter, made by its own model; an adapter without a table gets its defaults.
 
     Raises:
@@ -262,7 +262,7 @@ def adapter_tables_of(
     """The table of each adapter, made by its own model; an adapter without a table gets its defaults.
 
     Args:
-        tables: those that are written, by adapter; they have been judged.
+        tables: those that are written, by adapter; they have been checked.
         origins: where each key was set.
         adapter_models: the model of each adapter.
     """

@@ -98,8 +98,8 @@ def mistakes_in(
     """Every mistake pydantic found.
 
     Args:
-        error: what validation raised.
-        root: the model that was validated; it knows the names that were possible.
+        error: what pydantic raised.
+        root: the model that raised it; it knows the names that were possible.
         origins: where each key was set; a key inherits from its nearest table.
         unset: the source to name for a key that nobody set.
         prefix: the key path of `root` itself.
@@ -217,7 +217,7 @@ _WORDS_FOR_TRUTH: Final = {
 
 @dataclass(slots=True)
 class Gathered:
-    """The settings as written, not yet judged: a tree, where each key was set, and what was wrong already."""
+    """The settings as written, not yet checked: a tree, where each key was set, and what was wrong already."""
 
     tree: dict[str, Any] = field(default_factory=dict)
     origins: dict[Key, str] = field(default_factory=dict)
@@ -225,7 +225,7 @@ class Gathered:
     was_read: bool = False
 
     def put(self, key: Key, value: object, origin: str) -> None:
-        """Set one key, making its tables; a value of the file that stands in a table's place is left for validation."""
+        """Set one key, making its tables; a value of the file that stands in a table's place is left for the check."""
         table = self.tree
         for name in key[:-1]:
             inner = table.setdefault(name, {})
@@ -354,7 +354,7 @@ def default_of(model: type[BaseModel], key: Key) -> object:
 
 
 def from_text(text: str, default: object) -> object:
-    """An environment variable's text as the type of `default`; unchanged where it cannot be read, for validation."""
+    """An environment variable's text as the type of `default`; unchanged where it cannot be read, for the check."""
     try:
         match default:
             case bool():

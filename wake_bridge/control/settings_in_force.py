@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from wake_bridge.config.judged import as_json, read_back, written_down
+from wake_bridge.config.checked import as_json, read_back, written_down
 from wake_bridge.config.locations import SETTINGS_NAME
 from wake_bridge.config.settings import Settings, changed_keys, installed_adapters, load_settings, waits_for_restart
 from wake_bridge.config.sources import gather
@@ -37,7 +37,7 @@ def write_settings(state_dir: Path, settings: Settings) -> None:
     record = {
         "pid": os.getpid(),
         "config": as_json(settings.config),
-        "judged": _judged(settings.config),
+        "judged": _checked(settings.config),
         "fingerprint": settings.fingerprint,
         "adapters": installed_adapters(),
         "configFile": str(settings.config_file),
@@ -91,7 +91,7 @@ def _settings(record: Mapping[str, Any]) -> Settings:
     )
 
 
-def _judged(config: Configuration) -> Any:
+def _checked(config: Configuration) -> Any:
     """What commands read it back from; None where it holds what cannot be written down so."""
     with contextlib.suppress(ValueError):
         return written_down(config)
@@ -100,8 +100,8 @@ def _judged(config: Configuration) -> Any:
 
 def _config(record: Mapping[str, Any]) -> Configuration:
     """What a daemon wrote down, of this release or of the last one."""
-    if (judged := record.get("judged")) is not None:
-        return read_back(judged)
+    if (checked := record.get("judged")) is not None:
+        return read_back(checked)
     from wake_bridge.config.fields import Configuration
 
     return Configuration.model_validate_json(json.dumps(record["config"]))

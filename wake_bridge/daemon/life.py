@@ -393,7 +393,7 @@ class Daemon:
     async def _take_over(self) -> ConfigurationInvalid | None:
         self._notify_unless_stopping(self._notifier.reloading)
         try:
-            # wakes go on while another process judges
+            # wakes go on while another process checks
             read = await asyncio.to_thread(self._reload)
             settings = taken_over(self._settings, read)
             reload_adapters(self.parts.loaded, self._in_force, settings, self.parts.clock)

@@ -8,7 +8,7 @@ from importlib.metadata import EntryPoint, entry_points
 from inspect import getattr_static
 from typing import Final
 
-from wake_bridge.config.settings import Settings, load_settings, validate_adapter_tables
+from wake_bridge.config.settings import Settings, checked_adapter_tables, load_settings
 from wake_bridge.control.graph_lock import GraphName
 from wake_bridge.domain.errors import ConfigurationInvalid
 from wake_bridge.domain.values import dataclass
@@ -114,7 +114,7 @@ def _made(settings: Settings, clock: SteadyClock, catalogue: tuple[CatalogueEntr
     kinds = {entry.name: entry.kind for entry in catalogue if entry.kind is not None}
     configs: Mapping[str, object] = settings.adapter_tables
     if not kinds.keys() <= configs.keys():
-        configs = validate_adapter_tables(settings, {name: kind.Config for name, kind in kinds.items()})
+        configs = checked_adapter_tables(settings, {name: kind.Config for name, kind in kinds.items()})
     context = _adapter_context(settings, clock)
     made = {
         name: kind(configs[name], context) for name, kind in kinds.items() if getattr(configs[name], "enabled", True)

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from wake_bridge.config.judged import models_stamp, written_down
+from wake_bridge.config.checked import models_stamp, written_down
 from wake_bridge.config.settings import Settings, adapter_tables_of, configuration_of, load_settings
 from wake_bridge.config.sources import Gathered, Mistake
 from wake_bridge.domain.errors import ConfigurationInvalid
@@ -51,13 +51,13 @@ def settings_for_daemon(config_option: str | None) -> Settings:
         ConfigurationInvalid: with every mistake.
     """
     try:
-        return load_settings(config_option, os.environ, judge=_ask)
+        return load_settings(config_option, os.environ, checker=_ask)
     except CheckFailed:
         return checked_settings(config_option)
 
 
 def _ask(gathered: Gathered, place: ConfigPlace) -> dict[str, Any]:
-    """A `Judge` that asks the process. Raises `CheckFailed`, and `ConfigurationInvalid` where another release would answer."""
+    """A `Checker` that asks the process. Raises `CheckFailed`, and `ConfigurationInvalid` where another release would answer."""
     if _MODELS in sys.modules:
         # this process holds the models already, so another one would save nothing
         raise CheckFailed

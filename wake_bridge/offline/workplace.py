@@ -82,7 +82,7 @@ class Workplace(ABC):
 
     @cached_property
     def places(self) -> Locations:
-        """Where graph and state lie; the whole configuration is judged only where that is needed to tell.
+        """Where graph and state lie; the whole configuration is checked only where that is needed to tell.
 
         Raises:
             ConfigurationInvalid: with every mistake.

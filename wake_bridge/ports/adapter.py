@@ -217,7 +217,7 @@ class ConfigElsewhere:
 def config_from(where: str) -> type[BaseModel]:
     """An adapter's `Config` that is imported only when it is read, so that a daemon need not hold pydantic for it.
 
-    The daemon has tables validated in another process. It may give an adapter that declares its `Config` so an object that has the
+    The daemon has tables checked in another process. It may give an adapter that declares its `Config` so an object that has the
     attributes and values of the model and is no instance of it. An adapter whose `Config` is a class gets an instance of that class.
 
     Args:

@@ -1,6 +1,6 @@
 """Finds the daemon's socket and asks it one question, quickly; the other end is `control.server`.
 
-`wake_bridge.config` judges all of it and takes a tenth of a second; a hook has less than that. A test holds the two
+`wake_bridge.config` checks all of it and takes a tenth of a second; a hook has less than that. A test holds the two
 against each other.
 """
 

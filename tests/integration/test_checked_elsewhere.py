@@ -1,4 +1,4 @@
-"""A daemon has its configuration judged in a process of its own: with the same errors, and without the models in its memory."""
+"""A daemon has its configuration checked in a process of its own: with the same errors, and without the models in its memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from pydantic import BaseModel
 
 from tests.integration.test_settings_in_force import NO_TOML, TYPO
-from wake_bridge.config.judged import as_json, written_down
+from wake_bridge.config.checked import as_json, written_down
 from wake_bridge.config.locations import SETTINGS_NAME
 from wake_bridge.config.settings import Settings, changed_keys, engine_settings, taken_over
 from wake_bridge.control.settings_in_force import write_settings
@@ -62,16 +62,16 @@ def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Configured:
 
 @pytest.fixture
 def only_elsewhere(configured: Configured, monkeypatch: pytest.MonkeyPatch) -> Configured:
-    """The same, where nothing may be judged in this process."""
+    """The same, where nothing may be checked in this process."""
 
     def refuse(_: object) -> Settings:
-        raise AssertionError("judged in this process")
+        raise AssertionError("checked in this process")
 
     monkeypatch.setattr(config_check_program, "checked_settings", refuse)
     return configured
 
 
-def test_what_is_judged_elsewhere_is_what_the_models_make(only_elsewhere: Configured) -> None:
+def test_what_is_checked_elsewhere_is_what_the_models_make(only_elsewhere: Configured) -> None:
     """Configuration, adapters' tables, and what is written down for commands."""
     file = only_elsewhere(GOOD)
     there, here = settings_for_daemon(file), checked_settings(file)
@@ -105,7 +105,7 @@ def test_what_is_wrong_is_told_in_the_same_words(configured: Configured, text: s
 def test_a_file_that_cannot_be_read_or_is_not_there_is_told_in_the_same_words(
     configured: Configured, tmp_path: Path
 ) -> None:
-    """What is wrong before anything is judged."""
+    """What is wrong before anything is checked."""
     file = configured(TYPO)
     Path(file).chmod(0o666)
     for path in (file, str(tmp_path / "nowhere.toml"), str(tmp_path)):
@@ -126,7 +126,7 @@ def test_a_file_that_cannot_be_read_or_is_not_there_is_told_in_the_same_words(
         ("/nowhere/python",),
     ],
 )
-def test_where_the_other_process_fails_the_daemon_judges_itself(
+def test_where_the_other_process_fails_the_daemon_checks_itself(
     configured: Configured, monkeypatch: pytest.MonkeyPatch, program: tuple[str, ...]
 ) -> None:
     """Killed, ended, talking nonsense, not there: the configuration is in force all the same, and mistakes are told."""
@@ -188,14 +188,14 @@ def test_an_adapter_may_begin_what_it_likes_while_it_is_imported(
     (about / "entry_points.txt").write_text("[wake_bridge.adapters]\nnoisy = noisy:Noisy\n")
     (tmp_path / "noisy.py").write_text(
         f"import atexit, os, subprocess, threading, time\n{begins}\n"
-        "from tests.integration.test_judged_elsewhere import Stranger as Noisy\n"
+        "from tests.integration.test_checked_elsewhere import Stranger as Noisy\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
 
     assert settings_for_daemon(only_elsewhere(GOOD)).config.limits.storm == 3
 
 
-def test_who_has_the_models_already_judges_itself(configured: Configured, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_has_the_models_already_checks_itself(configured: Configured, monkeypatch: pytest.MonkeyPatch) -> None:
     """No process is started for nothing."""
     monkeypatch.setattr(config_check_program, "_MODELS", "pydantic")
     monkeypatch.setattr(config_check_program, "_PROGRAM", ("/nowhere/python",))
@@ -203,8 +203,8 @@ def test_who_has_the_models_already_judges_itself(configured: Configured, monkey
     assert isinstance(settings_for_daemon(configured(GOOD)).config, BaseModel)
 
 
-def test_a_reload_keeps_what_waits_whoever_judged(only_elsewhere: Configured, tmp_path: Path) -> None:
-    """Also where one was judged elsewhere and the other by models."""
+def test_a_reload_keeps_what_waits_whoever_checked(only_elsewhere: Configured, tmp_path: Path) -> None:
+    """Also where one was checked elsewhere and the other by models."""
     before, after = "limits.storm = 3\ngraph.poll_interval = 2.0", "limits.storm = 4\ngraph.poll_interval = 3.0"
     started = settings_for_daemon(only_elsewhere(before))
     read, by_models = settings_for_daemon(only_elsewhere(after)), checked_settings(only_elsewhere(after))

@@ -1,4 +1,4 @@
-"""A judged configuration, written down and read back without the models that judged it.
+"""A checked configuration, written down and read back without the models that checked it.
 
 Importing and building these models takes most of the time of a short command. What they make depends on nothing but the tree
 that was written, the program, and the names of the installed adapters: the daemon writes down what it made of which tree,
@@ -65,7 +65,7 @@ def read_back(record: Any, tree: Mapping[str, Any] | None = None) -> Configurati
 
     Args:
         record: what it answered.
-        tree: where secrets are read, the tree that was judged; without it they are their fingerprints.
+        tree: where secrets are read, the tree that was checked; without it they are their fingerprints.
 
     Raises:
         ValueError, LookupError, TypeError, AttributeError: nothing of ours was written there.
@@ -114,7 +114,7 @@ def as_json(value: object) -> Any:
 
 
 def with_values(table: Any, **values: object) -> Any:
-    """A copy of the table with these values for some of its keys; the values are not judged."""
+    """A copy of the table with these values for some of its keys; the values are not checked."""
     if isinstance(table, TableReadBack):
         return TableReadBack(**vars(table) | values)
     return table.model_copy(update=values)

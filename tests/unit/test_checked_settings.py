@@ -1,4 +1,4 @@
-"""A configuration that the daemon has judged is read back without the models, and is the same to whoever asks it."""
+"""A configuration that the daemon has checked is read back without the models, and is the same to whoever asks it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from wake_bridge.config.judged import is_table, read_back, written_down
+from wake_bridge.config.checked import is_table, read_back, written_down
 from wake_bridge.config.recipients import recipient_of
 from wake_bridge.config.settings import Settings, changed_keys, engine_settings, load_settings, matching_rules
 from wake_bridge.control.settings_in_force import settings_of_daemon, write_settings
@@ -62,25 +62,25 @@ def read_again(directory: Path, environment: dict[str, str] | None = None) -> Se
 
 
 @pytest.mark.parametrize("text", ["", EVERYTHING])
-def test_what_a_daemon_judged_is_read_back_without_the_models(
+def test_what_a_daemon_checked_is_read_back_without_the_models(
     tmp_path: Path, text: str, request: pytest.FixtureRequest
 ) -> None:
     """Values, words and secrets are those that the models made; the engine's settings are equal."""
-    judged = configured(tmp_path, text)
-    write_settings(tmp_path, judged)
+    checked = configured(tmp_path, text)
+    write_settings(tmp_path, checked)
     assert "SECRET-TOPIC" not in (tmp_path / "settings.json").read_text()
     request.getfixturevalue("no_models")
 
     again = read_again(tmp_path)
 
-    assert written_down(again.config) == written_down(judged.config)
-    assert engine_settings(again, embedded=True) == engine_settings(judged, embedded=True)
-    assert matching_rules(again) == matching_rules(judged)
-    assert changed_keys(judged, again) == changed_keys(again, judged) == []
+    assert written_down(again.config) == written_down(checked.config)
+    assert engine_settings(again, embedded=True) == engine_settings(checked, embedded=True)
+    assert matching_rules(again) == matching_rules(checked)
+    assert changed_keys(checked, again) == changed_keys(again, checked) == []
     assert (again.graph_place, again.origins, again.fingerprint) == (
-        judged.graph_place,
-        judged.origins,
-        judged.fingerprint,
+        checked.graph_place,
+        checked.origins,
+        checked.fingerprint,
     )
     if text:
         assert recipient_of(again.config.channels["phone"], again.config_file) == URL
@@ -89,7 +89,7 @@ def test_what_a_daemon_judged_is_read_back_without_the_models(
         assert pager.reveal() == ("my-pager", "{title}")
 
 
-def test_whatever_differs_is_judged_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whatever_differs_is_checked_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A changed file, an override, a packages directory that changed, and a record that is none."""
     write_settings(tmp_path, configured(tmp_path, EVERYTHING))
     changed = configured(tmp_path, EVERYTHING.replace("work:api", "work:db"))
@@ -108,8 +108,8 @@ def test_whatever_differs_is_judged_anew(tmp_path: Path, monkeypatch: pytest.Mon
     assert type(read_again(tmp_path).config).__name__ == "Configuration"
 
 
-def test_what_another_could_have_written_is_refused_though_it_was_judged(tmp_path: Path) -> None:
-    """The file itself is looked at each time; only what it says was judged before."""
+def test_what_another_could_have_written_is_refused_though_it_was_checked(tmp_path: Path) -> None:
+    """The file itself is looked at each time; only what it says was checked before."""
     write_settings(tmp_path, configured(tmp_path, ""))
     (tmp_path / "config.toml").chmod(0o666)
     with pytest.raises(ConfigurationInvalid):
@@ -117,18 +117,18 @@ def test_what_another_could_have_written_is_refused_though_it_was_judged(tmp_pat
 
 
 def test_a_date_in_the_table_of_an_adapter_is_not_written_down_and_all_else_goes_on(tmp_path: Path) -> None:
-    """What JSON cannot tell apart is judged each time."""
-    judged = configured(tmp_path, "[adapters.tmux]\nsince = 2026-01-01\n")
+    """What JSON cannot tell apart is checked each time."""
+    checked = configured(tmp_path, "[adapters.tmux]\nsince = 2026-01-01\n")
     with pytest.raises(ValueError, match="date"):
-        written_down(judged.config)
-    write_settings(tmp_path, judged)
+        written_down(checked.config)
+    write_settings(tmp_path, checked)
     assert type(read_again(tmp_path).config).__name__ == "Configuration"
     assert settings_of_daemon(tmp_path) is None
 
 
 def test_without_the_tree_secrets_are_their_fingerprints(tmp_path: Path) -> None:
     """So the settings of a daemon are compared with a file, and nobody reads a key there."""
-    judged = configured(tmp_path, EVERYTHING)
-    told = read_back(json.loads(json.dumps(written_down(judged.config))))
-    assert told.channels["phone"].recipient == judged.config.channels["phone"].recipient
-    assert written_down(told) == written_down(judged.config)
+    checked = configured(tmp_path, EVERYTHING)
+    told = read_back(json.loads(json.dumps(written_down(checked.config))))
+    assert told.channels["phone"].recipient == checked.config.channels["phone"].recipient
+    assert written_down(told) == written_down(checked.config)

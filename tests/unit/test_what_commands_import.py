@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from wake_bridge.cli.app import cli
 from wake_bridge.control.client import SOCKET_NAME
 from wake_bridge.integrations import adapters
-from wake_bridge.system.clock import SteadyClock
 from wake_bridge.system.files import default_state_directory
 
 SLOW = {
@@ -170,7 +171,7 @@ def test_config_check_looks_through_what_is_installed_once(
 
     monkeypatch.setattr(adapters, "load_catalogue", load)
     monkeypatch.setenv("HOME", environment["HOME"])
-    adapters.check_all(None, SteadyClock())
+    assert CliRunner(env=environment).invoke(cli, ["config", "check"]).exit_code == 0
     assert len(looks) == 1
 
 

@@ -71,11 +71,13 @@ def check(run: CommandContext) -> None:
     """Check the configuration, the adapters' tables and the screen profiles. All mistakes are shown at once."""
     from wake_bridge.config.channel_fields import takes_a_text_for_an_option
     from wake_bridge.domain.errors import ConfigurationInvalid
-    from wake_bridge.integrations.adapters import check_all
+    from wake_bridge.integrations.adapters import checked_settings, load_catalogue, make_adapters
     from wake_bridge.system.clock import SteadyClock
 
     try:
-        settings = check_all(run.config_option, SteadyClock())
+        catalogue = load_catalogue()
+        settings = checked_settings(run.config_option, catalogue)
+        make_adapters(settings, SteadyClock(), catalogue)  # each reads its own files, whose mistakes are told as well
     except ConfigurationInvalid as error:
         if run.console.as_json:
             mistakes = list(error.problems or (str(error),))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from inspect import getattr_static
 from typing import Final
@@ -87,31 +87,36 @@ class LoadedAdapters:
     catalogue: tuple[CatalogueEntry, ...]
 
 
-def checked_settings(config_option: str | None) -> Settings:
-    """The settings, adapters' tables included. Raises `ConfigurationInvalid` with every mistake."""
-    return _checked(config_option, load_catalogue())
+def checked_settings(config_option: str | None, catalogue: Sequence[CatalogueEntry] | None = None) -> Settings:
+    """The settings, adapters' tables included.
 
+    Args:
+        config_option: the value of `--config`, if given.
+        catalogue: what `load_catalogue` answered, where the caller has it already.
 
-def check_all(config_option: str | None, clock: SteadyClock) -> Settings:
-    """As `checked_settings`, and makes each adapter, which reads the files that its table names. Raises `ConfigurationInvalid`."""
-    catalogue = tuple(load_catalogue())
-    settings = _checked(config_option, catalogue)
-    _made(settings, clock, catalogue)
-    return settings
-
-
-def _checked(config_option: str | None, catalogue: Iterable[CatalogueEntry]) -> Settings:
-    models = {entry.name: entry.kind.Config for entry in catalogue if entry.kind is not None}
+    Raises:
+        ConfigurationInvalid: with every mistake.
+    """
+    declared = load_catalogue() if catalogue is None else catalogue
+    models = {entry.name: entry.kind.Config for entry in declared if entry.kind is not None}
     return load_settings(config_option, os.environ, adapter_models=models)
 
 
-def make_adapters(settings: Settings, clock: SteadyClock) -> LoadedAdapters:
-    """Every adapter that is installed and enabled, made from its own table."""
-    return _made(settings, clock, tuple(load_catalogue()))
+def make_adapters(
+    settings: Settings, clock: SteadyClock, catalogue: Sequence[CatalogueEntry] | None = None
+) -> LoadedAdapters:
+    """Every adapter that is installed and enabled, made from its own table. Each reads the files that its table names.
 
+    Args:
+        settings: with the tables.
+        clock: what the adapters measure by.
+        catalogue: what `load_catalogue` answered, where the caller has it already.
 
-def _made(settings: Settings, clock: SteadyClock, catalogue: tuple[CatalogueEntry, ...]) -> LoadedAdapters:
-    kinds = {entry.name: entry.kind for entry in catalogue if entry.kind is not None}
+    Raises:
+        ConfigurationInvalid: a table, or a file that it names, cannot be used.
+    """
+    declared = load_catalogue() if catalogue is None else catalogue
+    kinds = {entry.name: entry.kind for entry in declared if entry.kind is not None}
     configs: Mapping[str, object] = settings.adapter_tables
     if not kinds.keys() <= configs.keys():
         configs = checked_adapter_tables(settings, {name: kind.Config for name, kind in kinds.items()})
@@ -119,7 +124,7 @@ def _made(settings: Settings, clock: SteadyClock, catalogue: tuple[CatalogueEntr
     made = {
         name: kind(configs[name], context) for name, kind in kinds.items() if getattr(configs[name], "enabled", True)
     }
-    return LoadedAdapters(made, catalogue)
+    return LoadedAdapters(made, tuple(declared))
 
 
 def _adapter_context(settings: Settings, clock: SteadyClock) -> AdapterContext:

@@ -28,7 +28,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from wake_bridge_adapters.screens import profile
+from wake_bridge_adapters.screens import profile_file
 
 import wake_bridge
 from wake_bridge.demo.sandbox import DaemonProcess, Sandbox
@@ -319,9 +319,9 @@ def _remember() -> None:
     adapters.entry_points = functools.cache(adapters.entry_points)  # type: ignore[assignment, attr-defined]
     adapters._is_foreign_file = functools.cache(adapters._is_foreign_file)
     adapters.load_catalogue()
-    read = profile.load_profile
-    bundled = {path: read(path) for path in profile.BUNDLED.glob("*.toml")}
-    profile.load_profile = lambda path: bundled.get(path) or read(path)
+    read = profile_file.load_profile
+    bundled = {path: read(path) for path in profile_file.BUNDLED.glob("*.toml")}
+    profile_file.load_profile = lambda path: bundled.get(path) or read(path)
 
 
 def _modules() -> Iterator[str]:

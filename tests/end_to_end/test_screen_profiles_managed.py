@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from wake_bridge_adapters.screens import load_profile, profile_text
-from wake_bridge_adapters.screens.profile import BUNDLED
+from wake_bridge_adapters.screens.profile_file import BUNDLED
 
 from wake_bridge.testing.playground import Impostors, Playground
 

@@ -20,7 +20,7 @@ from wake_bridge_adapters.screens import (
     read_capture,
     what_is_new,
 )
-from wake_bridge_adapters.screens.profile import BUNDLED
+from wake_bridge_adapters.screens.profile_file import BUNDLED
 from wake_bridge_adapters.screens.version import in_order, is_newest
 
 from tests.harness.states import IDLE

@@ -26,7 +26,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from wake_bridge_adapters.screens.profile import Profile, load_profiles
+from wake_bridge_adapters.screens.profile import Profile
+from wake_bridge_adapters.screens.profile_file import load_profiles
 from wake_bridge_adapters.tmux.attempt import DriverProcess, PaneAttempt
 from wake_bridge_adapters.tmux.command import TmuxServer
 from wake_bridge_adapters.tmux.deliver import deliver

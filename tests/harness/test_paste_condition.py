@@ -6,7 +6,7 @@ import asyncio
 import os
 
 import pytest
-from wake_bridge_adapters.screens.profile import load_profiles
+from wake_bridge_adapters.screens.profile_file import load_profiles
 from wake_bridge_adapters.tmux.command import TmuxServer
 from wake_bridge_adapters.tmux.guarded import condition
 from wake_bridge_adapters.tmux.occupants import Occupants

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from wake_bridge_adapters.screens.profile import BUNDLED
+from wake_bridge_adapters.screens.profile_file import BUNDLED
 
 from wake_bridge.demo.sandbox import Sandbox
 from wake_bridge.domain.errors import RefusedForSafety

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from wake_bridge_adapters.screens.profile import BUNDLED
+from wake_bridge_adapters.screens.profile_file import BUNDLED
 
 from tests.torture.report import Table, Verdict, run_in_lanes
 from tests.torture.rig import Agent, Rig, since

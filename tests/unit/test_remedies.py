@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from wake_bridge_adapters.screens.profile import load_profiles
+from wake_bridge_adapters.screens.profile_file import load_profiles
 
 from tests.end_to_end.test_remedies_in_a_room import PAUSES, ROWS
 from tests.integration.test_remedies_by_waiting import WAITED

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from wake_bridge_adapters.screens import Profile, Screen, classify, recognise
 from wake_bridge_adapters.screens.composer import find_composer
-from wake_bridge_adapters.screens.profile import validated
+from wake_bridge_adapters.screens.profile_file import checked
 from wake_bridge_adapters.screens.screen import PLAIN, Row, Style
 
 from wake_bridge.domain.presence import PresenceState
@@ -50,7 +50,7 @@ composer = { glyph = "> ", frame = "rules", anchor = "bottom", footer = "foot", 
 
 
 def _profile(toml: str) -> Profile:
-    return validated(tomllib.loads(toml))
+    return checked(tomllib.loads(toml))
 
 
 def _screen(text: str, cursor: tuple[int, int] = (0, 0), *, visible: bool = True, title: str = "") -> Screen:

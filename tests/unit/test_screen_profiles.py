@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from wake_bridge_adapters.screens import load_profiles
-from wake_bridge_adapters.screens.profile import BUNDLED, Placeholder, profile_type, unvalidated, validated
+from wake_bridge_adapters.screens.profile import Placeholder
+from wake_bridge_adapters.screens.profile_file import BUNDLED, checked, profile_type, unchecked
 
 from tests.harness import gap
 from wake_bridge.domain.errors import ConfigurationInvalid
@@ -88,13 +89,13 @@ def test_all_mistakes_of_all_files_are_shown_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("file", sorted(BUNDLED.glob("*.toml")), ids=lambda file: file.stem)
-def test_a_bundled_profile_needs_no_validation(file: Path) -> None:
+def test_a_bundled_profile_needs_no_check(file: Path) -> None:
     """They are read without pydantic, which finds nothing wrong with them and makes the same; types count as well."""
     table = tomllib.loads(file.read_text(encoding="utf-8"))
 
-    assert repr(unvalidated(table)) == repr(validated(table))
-    assert profile_type().dump_python(unvalidated(table), mode="json", by_alias=True) == profile_type().dump_python(
-        validated(table), mode="json", by_alias=True
+    assert repr(unchecked(table)) == repr(checked(table))
+    assert profile_type().dump_python(unchecked(table), mode="json", by_alias=True) == profile_type().dump_python(
+        checked(table), mode="json", by_alias=True
     )
 
 

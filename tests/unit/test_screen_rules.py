@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from wake_bridge_adapters.screens import Profile, Reading, Screen, classify, load_profiles, read_capture
-from wake_bridge_adapters.screens.profile import validated
+from wake_bridge_adapters.screens.profile_file import checked
 
 from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.presence import PresenceState
@@ -86,7 +86,7 @@ not = "returning"
 
 
 def _profile(toml: str) -> Profile:
-    return validated(tomllib.loads(toml))
+    return checked(tomllib.loads(toml))
 
 
 def _screen(ansi: str, cursor: tuple[int, int], *, visible: bool = True, title: str = "", width: int = 40) -> Screen:
@@ -343,4 +343,4 @@ def _read_below(row: str) -> Reading:
     rule = "─" * 40
     ansi = f"words\n{row}\n\x1b[m\n{rule}\n> \n{rule}"
     screen = Screen.parse(ansi, width=40, height=6, cursor_x=2, cursor_y=4, cursor_visible=True)
-    return classify(screen, validated(tomllib.loads(SCROLLING)))
+    return classify(screen, checked(tomllib.loads(SCROLLING)))

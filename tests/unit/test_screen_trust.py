@@ -14,7 +14,7 @@ from wake_bridge_adapters.screens import (
     override_for,
     profile_text,
 )
-from wake_bridge_adapters.screens.profile import profile_type, validated
+from wake_bridge_adapters.screens.profile_file import checked, profile_type
 from wake_bridge_adapters.screens.screen import PLAIN, Row, Style
 
 from wake_bridge.domain.errors import RefusedForSafety
@@ -51,7 +51,7 @@ BOLD, DIM, GREY = Style(bold=True), Style(dim=True), Style(fg="244")
 
 
 def _profile(toml: str = TOML) -> Profile:
-    return validated(tomllib.loads(toml))
+    return checked(tomllib.loads(toml))
 
 
 def _screen(*runs: tuple[str, Style], title: str = "rest", below: str = "", cursor_x: int = 2) -> Screen:
@@ -150,7 +150,7 @@ def test_strings_of_every_kind_survive_being_written_down(tmp_path: Path) -> Non
     table = profile_type().dump_python(_profile(), by_alias=True)
     table["composer"]["placeholder"] |= {"strings": strings, "patterns": ("a'b\\d",)}
 
-    file.write_text(profile_text(validated(table)), encoding="utf-8")
+    file.write_text(profile_text(checked(table)), encoding="utf-8")
 
     assert load_profile(file).composer.placeholder.strings == strings
     assert load_profile(file).composer.placeholder.patterns == ("a'b\\d",)

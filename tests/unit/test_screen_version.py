@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from wake_bridge_adapters.screens import Profile, installed_version, is_seen, load_profiles, version_evidence
-from wake_bridge_adapters.screens.profile import validated
+from wake_bridge_adapters.screens.profile_file import checked
 
 from wake_bridge.domain.presence import Evidence, PresenceState, single_vote
 
@@ -101,7 +101,7 @@ def test_a_package_that_says_nothing_sensible_tells_no_version(tmp_path: Path, c
 
 
 def _made(versions: str, *, strict: bool = False) -> Profile:
-    return validated(
+    return checked(
         {
             "name": "mine",
             "versions": versions,

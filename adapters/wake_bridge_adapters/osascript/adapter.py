@@ -41,7 +41,8 @@ from wake_bridge_adapters.osascript.plan import (
 from wake_bridge_adapters.osascript.scripting import Kind, ScreenReading, Scripting, Trouble, evidence_of
 from wake_bridge_adapters.osascript.terminal import ApplicationHands, Occupant, TerminalHands, occupant_of, started_at
 from wake_bridge_adapters.pane_lock import PaneIsTaken, pane_lock
-from wake_bridge_adapters.screens.profile import Profile, load_profiles
+from wake_bridge_adapters.screens.profile import Profile
+from wake_bridge_adapters.screens.profile_file import load_profiles
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

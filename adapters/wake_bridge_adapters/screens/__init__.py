@@ -16,7 +16,8 @@ from wake_bridge_adapters.screens.classify import (
     holds_only,
     mark_in_transcript,
 )
-from wake_bridge_adapters.screens.profile import Profile, load_profile, load_profiles, recognise
+from wake_bridge_adapters.screens.profile import Profile, recognise
+from wake_bridge_adapters.screens.profile_file import load_profile, load_profiles
 from wake_bridge_adapters.screens.screen import Screen
 from wake_bridge_adapters.screens.version import Drift, drift_of, installed_version, is_seen, version_evidence
 from wake_bridge_adapters.screens.workshop import (

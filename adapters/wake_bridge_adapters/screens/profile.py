@@ -1,43 +1,25 @@
-"""A screen profile: what is known about one harness's screen, as data: one TOML file, checked strictly.
+"""A screen profile: what is known about one harness's screen, as data. `screens.profile_file` reads one from its TOML file.
 
-A file in the user's directory replaces the bundled one of the same name, or adds a harness. `docs/decisions/0004`
-explains the language; the bundled files are its examples.
-
-Tables are plain values. pydantic validates a user's files, and is imported for these alone: it would be 11 MB of a daemon that
-reads only bundled files, which the tests validate.
+`docs/decisions/0004` explains the language; the bundled files are its examples. Tables are plain values, declared without
+pydantic, which `screens.profile_file` imports for a user's files alone.
 """
 
 from __future__ import annotations
 
 import re
-import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
-from enum import Enum
-from functools import cache, cached_property
-from pathlib import Path
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    ClassVar,
-    Final,
-    Literal,
-    cast,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 
-from wake_bridge.domain.errors import ConfigurationInvalid
 from wake_bridge.domain.names import AttentionKind
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.domain.programs import harness_of
 from wake_bridge_adapters.screens.screen import Style
 
 if TYPE_CHECKING:
-    from pydantic import GetCoreSchemaHandler, TypeAdapter, ValidationError
-    from pydantic_core import CoreSchema, ErrorDetails
+    from pydantic import GetCoreSchemaHandler
+    from pydantic_core import CoreSchema
 
 Region = Literal[
     "title",
@@ -81,7 +63,7 @@ class Checked:
     """What pydantic checks of a value beyond its type. A class of ours, so that fields can be declared without pydantic.
 
     Args:
-        before: converts what is written in the file, as `BeforeValidator` does.
+        before: converts what is written in the file, as `BeforeValidator` does. Bundled files, which are not checked, need it as well.
         after: raises `ValueError` for a wrong value of the right type, as `AfterValidator` does.
         limits: limits by name, such as `ge` and `max_length`, as `Field` takes them.
     """
@@ -110,8 +92,10 @@ Words = Annotated[tuple[str, ...], Checked(before=one_or_more)]
 Count = Annotated[int, Checked(ge=0)]
 Number = Annotated[int, Checked(ge=1)]
 
-_ALIASES: Final = {"unless": "not"}
-"""Keys that Python does not allow as names, by the field that holds each."""
+
+def key_of(field: str) -> str:
+    """The key in the file that a field holds: Python does not allow `not` as a name."""
+    return "not" if field == "unless" else field
 
 
 class Strict:
@@ -119,7 +103,7 @@ class Strict:
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {
         "extra": "forbid",
-        "alias_generator": lambda name: _ALIASES.get(name, name),
+        "alias_generator": key_of,
     }
 
 
@@ -209,9 +193,6 @@ class AttentionSign(Sign):
     """A sign of what a person may want to know while the agent rests. It speaks neither for idle nor against it."""
 
     kind: Literal[AttentionKind.FAILED, AttentionKind.LIMITED]
-
-
-BUNDLED: Final = Path(__file__).parent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -378,149 +359,6 @@ class Profile(Strict):
         return tuple(sorted(self.rules, key=lambda rule: -rule.priority))
 
 
-def profile_files(directory: str = "") -> dict[str, Path]:
-    """The file of each profile by the harness's name: the bundled ones, replaced and added to by those in `directory`.
-
-    Raises:
-        ConfigurationInvalid: there is no such directory.
-    """
-    files = {path.stem: path for path in sorted(BUNDLED.glob("*.toml"))}
-    if directory:
-        own = Path(directory).expanduser()
-        if not own.is_dir():
-            raise ConfigurationInvalid(
-                "the directory of screen profiles does not exist",
-                str(own),
-                hint="create it, or leave `screens.directory` empty",
-            )
-        files |= {path.stem: path for path in sorted(own.glob("*.toml"))}
-    return files
-
-
-def load_profiles(directory: str = "") -> dict[str, Profile]:
-    """The bundled profiles by name, replaced and added to by the `*.toml` files in `directory`.
-
-    Raises:
-        ConfigurationInvalid: naming file, rule and field of every mistake in any of them.
-    """
-    profiles: dict[str, Profile] = {}
-    problems: list[str] = []
-    for path in profile_files(directory).values():
-        try:
-            profile = load_profile(path)
-        except ConfigurationInvalid as error:
-            problems.extend(error.problems)
-            continue
-        if profile.name != path.stem:
-            problems.append(f"{path}: name: is {profile.name!r}, but the file is called {path.name}")
-        profiles[profile.name] = profile
-    if problems:
-        raise ConfigurationInvalid(
-            "screen profiles cannot be used", "; ".join(problems), hint=_HINT, problems=tuple(problems)
-        )
-    return profiles
-
-
 def recognise(argv: Sequence[str], profiles: Mapping[str, Profile]) -> str | None:
     """The name of the harness this process is, or None."""
     return harness_of(argv, {name: profile.recognise for name, profile in profiles.items()})
-
-
-_HINT: Final = "correct the file, or remove it to have the bundled profile back"
-
-
-def load_profile(path: Path) -> Profile:
-    """One profile file.
-
-    Raises:
-        ConfigurationInvalid: naming file, rule and field of every mistake in it.
-    """
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise _unusable((f"{path}: {error}",)) from error
-    if path.parent == BUNDLED:
-        return unvalidated(table)
-    from pydantic import ValidationError  # noqa: PLC0415 - bundled files need no pydantic
-
-    try:
-        return validated(table)
-    except ValidationError as error:
-        raise _unusable(tuple(f"{path}: {line}" for line in _complaints(error, table))) from error
-
-
-def _unusable(problems: tuple[str, ...]) -> ConfigurationInvalid:
-    return ConfigurationInvalid("a screen profile cannot be used", "; ".join(problems), hint=_HINT, problems=problems)
-
-
-def validated(table: Mapping[str, Any]) -> Profile:
-    """The profile in a table of TOML. Raises pydantic's `ValidationError`, with every mistake."""
-    return profile_type().validate_python(table)
-
-
-@cache
-def profile_type() -> TypeAdapter[Profile]:
-    """The `TypeAdapter` of pydantic for `Profile`: it validates a table, and writes a profile as one."""
-    from pydantic import TypeAdapter  # noqa: PLC0415 - bundled files need no pydantic
-
-    return TypeAdapter(Profile)
-
-
-def unvalidated(table: Mapping[str, Any]) -> Profile:
-    """The profile in a table that was validated before, as the bundled ones are; mistakes are not found."""
-    found: Profile = _made(Profile, table)
-    return found
-
-
-def _made(kind: Any, table: Mapping[str, Any]) -> Any:
-    hints = _hints(kind)
-    names = [(name, _ALIASES.get(name, name)) for name in hints]
-    return kind(**{name: _value(hints[name], table[key]) for name, key in names if key in table})
-
-
-@cache
-def _hints(kind: Any) -> Mapping[str, Any]:
-    found = get_type_hints(kind)
-    return {one.name: found[one.name] for one in fields(kind)}
-
-
-def _value(hint: Any, value: Any) -> Any:
-    """A value of TOML, as a field of that type holds it."""
-    if is_dataclass(hint):
-        return _made(hint, value)
-    if get_origin(hint) is tuple:
-        inner = get_args(hint)[0]
-        return tuple(_value(inner, one) for one in one_or_more(value))
-    for one in get_args(hint):
-        if is_dataclass(one):
-            return _made(one, value)
-        if isinstance(one, Enum) and one.value == value:
-            return one
-    return value
-
-
-def _complaints(error: ValidationError, table: dict[str, Any]) -> Iterator[str]:
-    """Each mistake as `rules[2] "title-spinner".regex: what is wrong`."""
-    for detail in error.errors():
-        at: Any = table
-        where = ""
-        for step in detail["loc"]:
-            if isinstance(step, int):
-                at = at[step] if isinstance(at, list) and step < len(at) else None
-                label = at.get("name") if isinstance(at, dict) else None
-                where += f"[{step}]" + (f' "{label}"' if label else "")
-            else:
-                at = at.get(step) if isinstance(at, dict) else None
-                where += f".{step}" if where else str(step)
-        yield f"{where or 'profile'}: {_said(detail)}"
-
-
-def _said(detail: ErrorDetails) -> str:
-    """A complaint in the words that pydantic has for models: who writes a file knows tables, and no dataclasses."""
-    match detail["type"]:
-        case "unexpected_keyword_argument":
-            return "Extra inputs are not permitted"
-        case "dataclass_type":
-            return f"Input should be a valid dictionary or instance of {detail['ctx']['class_name']}"
-        case _:
-            return detail["msg"].removeprefix("Value error, ")

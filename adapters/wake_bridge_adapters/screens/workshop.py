@@ -24,15 +24,8 @@ from wake_bridge.domain.programs import is_shell_or_veto
 from wake_bridge.domain.values import dataclass
 from wake_bridge_adapters.screens.classify import Reading, classify
 from wake_bridge_adapters.screens.composer import Composer, find_composer, glyph_styles, text_styles
-from wake_bridge_adapters.screens.profile import (
-    ComposerShape,
-    Placeholder,
-    Profile,
-    StyleCondition,
-    one_or_more,
-    profile_type,
-    validated,
-)
+from wake_bridge_adapters.screens.profile import ComposerShape, Placeholder, Profile, StyleCondition, one_or_more
+from wake_bridge_adapters.screens.profile_file import checked, profile_type
 from wake_bridge_adapters.screens.screen import Screen, Style, text_width
 from wake_bridge_adapters.screens.version import is_seen
 
@@ -210,7 +203,7 @@ def learnt_from(screen: Screen, profile: Profile, version: str = "") -> Profile:
         composer=_with_looks(screen, shape, composer),
         versions=profile.versions if is_seen(profile, version) else (*profile.versions, *filter(None, [version])),
     )
-    learnt = validated(profile_type().dump_python(learnt, by_alias=True))
+    learnt = checked(profile_type().dump_python(learnt, by_alias=True))
     reading = classify(screen, learnt)
     against = [one for one in reading.evidence if one.vote is not PresenceState.IDLE]
     if against:

@@ -34,7 +34,7 @@ from wake_bridge.ports.adapter import (
 )
 from wake_bridge.ports.screens import RunningVersion, ScreenProfile, ScreenReport
 from wake_bridge_adapters.pane_lock import PaneIsTaken, pane_lock
-from wake_bridge_adapters.screens.profile import load_profiles, profile_files
+from wake_bridge_adapters.screens.profile_file import load_profiles, profile_files
 from wake_bridge_adapters.tmux import guide
 from wake_bridge_adapters.tmux.attempt import DriverProcess, PaneAttempt, release
 from wake_bridge_adapters.tmux.captures import captured, checks, judge, lesson, report, shelved, untested, version_check

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from wake_bridge_adapters.pane_lock import pane_lock
-from wake_bridge_adapters.screens.profile import BUNDLED, load_profiles
+from wake_bridge_adapters.screens.profile_file import BUNDLED, load_profiles
 
 from wake_bridge.domain.delivery import HoldReason, Progress, Proof, Step
 from wake_bridge.ports.adapter import Delivered, Failed, Refused, Unknown

@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from wake_bridge_adapters.screens.profile import Profile, load_profiles
+from wake_bridge_adapters.screens.profile import Profile
+from wake_bridge_adapters.screens.profile_file import load_profiles
 from wake_bridge_adapters.tmux.occupants import NoAgent, Occupants, PaneAgent
 
 from tests.integration.tmux.conftest import Scene

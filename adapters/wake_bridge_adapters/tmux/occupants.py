@@ -334,7 +334,8 @@ class Occupants:
     def __init__(self, profiles: Mapping[str, Profile]) -> None:
         self._profiles = profiles
         self._remembered: dict[tuple[str, str, str], _Remembered] = {}
-        self._set_aside: dict[tuple[str, str], Process] = {}
+        # the agent of each pane that was last seen to have lost its terminal to somebody else
+        self._lost_terminal: dict[tuple[str, str], Process] = {}
 
     def of(
         self, socket: str, pane_id: str, pane_pid: int, command: str, harness: str = "", *, anew: bool = False
@@ -355,7 +356,7 @@ class Occupants:
             return known.agent
         occupant = self._look(_Terminal.of(pane_pid), harness, known.agent if known else None)
         if known and isinstance(occupant, NoAgent):
-            self._set_aside[pane] = known.agent.process
+            self._lost_terminal[pane] = known.agent.process
         if isinstance(occupant, PaneAgent) and self._has_lost_its_paste(pane, occupant):
             return NoAgent(f"{_name_of(occupant.process)} was stopped, and would read a paste as keys: restart it")
         self._remembered.pop(key, None)
@@ -369,6 +370,9 @@ class Occupants:
         for key in [*self._remembered]:
             if key[0] == socket and key[1] not in panes:
                 self._remembered.pop(key, None)
+        for pane in [*self._lost_terminal]:
+            if pane[0] == socket and pane[1] not in panes:
+                self._lost_terminal.pop(pane, None)
 
     def known(self, socket: str, pane_id: str) -> PaneAgent | None:
         """The agent that was found in the pane when it was looked at last; asks nothing anew."""
@@ -378,7 +382,7 @@ class Occupants:
 
     def _has_lost_its_paste(self, pane: tuple[str, str], agent: PaneAgent) -> bool:
         """Whether a shell has had the terminal in between, and the harness does not know what that has changed."""
-        before = self._set_aside.get(pane)
+        before = self._lost_terminal.get(pane)
         is_back = before is not None and (before.pid, before.started) == (agent.process.pid, agent.process.started)
         return is_back and agent.profile.paste.lost_when_stopped
 

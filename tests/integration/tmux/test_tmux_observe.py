@@ -364,19 +364,25 @@ def test_a_look_costs_one_call(scene: Scene, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_of_a_pane_that_is_gone_nothing_is_kept(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tmux never gives a pane's number again, and a daemon runs for years."""
-    agent, other = scene.resident(), scene.resident("other")
-    for one in (agent, other):
+    agent, other, crashed = scene.resident(), scene.resident("other"), scene.resident("crashed", shell=True)
+    for one in (agent, other, crashed):
         scene.observe(one.id)
     places = [scene.place(one.id) for one in (agent, other)]
     occupants, looks = scene.adapter._occupants, scene.adapter._last_looks
+    crashed.fake.shows("crash")
+    crashed.tmux.waits_until(crashed.pane, lambda look: look.flags["pane_current_command"] in {"sh", "dash", "bash"})
+    scene.observe(crashed.id)
     assert {pane for _, pane, _ in occupants._remembered} == {agent.id, other.id}
-    assert set(looks) == {one.key for one in places}
-    scene.tmux.run("kill-pane", "-t", agent.id)
+    assert {pane for _, pane in occupants._lost_terminal} == {crashed.id}
+    assert {one.key for one in places} < set(looks)
+    for one in (agent, crashed):
+        scene.tmux.run("kill-pane", "-t", one.id)
     monkeypatch.setattr("wake_bridge_adapters.tmux.adapter._COMPARABLE_FOR", -1)
 
     assert list(asyncio.run(scene.adapter.survey(places))) == [places[1].key]
 
     assert {pane for _, pane, _ in occupants._remembered} == {other.id}
+    assert not occupants._lost_terminal
     assert scene.adapter._last_looks == {}
 
 

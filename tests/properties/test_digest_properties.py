@@ -85,7 +85,7 @@ styles = st.builds(
 @settings(max_examples=300)
 @given(st.lists(wake_events(), min_size=1, max_size=6), styles, st.integers(1, 10), st.integers(300, 2000), instants)
 def test_no_graph_can_make_a_digest_that_is_not_plain(
-    events: list[WakeEvent], style: DigestStyle, paper_lines: int, paper_characters: int, now: Instant
+    events: list[WakeEvent], style: DigestStyle, target_lines: int, target_characters: int, now: Instant
 ) -> None:
     """No control character, first character `[`, last word the mark, lines and bytes bounded; it never raises."""
     text = compose(
@@ -95,10 +95,10 @@ def test_no_graph_can_make_a_digest_that_is_not_plain(
         now=now,
         known=KNOWN,
         style=style,
-        paper_lines=paper_lines,
-        paper_characters=paper_characters,
+        target_lines=target_lines,
+        target_characters=target_characters,
     )
-    check(text, lines=min(paper_lines, style.max_lines))
+    check(text, lines=min(target_lines, style.max_lines))
 
 
 @settings(max_examples=100)
@@ -132,8 +132,10 @@ def test_the_digest_does_not_depend_on_the_order_of_its_events(events: list[Wake
     assert first == second
 
 
-@pytest.mark.parametrize(("paper_lines", "paper_characters"), [(10, 1024), (3, 700)])
-def test_ten_thousand_hostile_subjects_make_ten_thousand_plain_digests(paper_lines: int, paper_characters: int) -> None:
+@pytest.mark.parametrize(("target_lines", "target_characters"), [(10, 1024), (3, 700)])
+def test_ten_thousand_hostile_subjects_make_ten_thousand_plain_digests(
+    target_lines: int, target_characters: int
+) -> None:
     """All hostile subjects through the pure renderer: 0 control characters, nothing that a composer acts on."""
     for number, subject in enumerate(hostile_subjects(10_000, seed=11)):
         letter = WakeEvent(
@@ -153,8 +155,8 @@ def test_ten_thousand_hostile_subjects_make_ten_thousand_plain_digests(paper_lin
             delivery_id=MARK,
             now=MATCHED,
             known=KNOWN,
-            paper_lines=paper_lines,
-            paper_characters=paper_characters,
+            target_lines=target_lines,
+            target_characters=target_characters,
         )
-        check(text, lines=paper_lines)
-        assert len(text) <= paper_characters
+        check(text, lines=target_lines)
+        assert len(text) <= target_characters

@@ -94,7 +94,7 @@ def _wakes(text: str, history: str = "") -> Iterator[str]:
             identity=ME,
             delivery_id="01J9ZK3V5Q8T2M4N6P7R8S9TAB",
             known={ME},
-            paper_characters=characters,
+            target_characters=characters,
         )
     for group in (*((one,) for one in events), events):
         for lines, characters in PAPERS:
@@ -104,8 +104,8 @@ def _wakes(text: str, history: str = "") -> Iterator[str]:
                 delivery_id="01J9ZK3V5Q8T2M4N6P7R8S9TAB",
                 now=Instant(START),
                 known={ME},
-                paper_lines=lines,
-                paper_characters=characters,
+                target_lines=lines,
+                target_characters=characters,
                 history=history,
                 bodies={"MESSAGE:1": text, "MESSAGE:2": text},
                 allow_from={"@ada", text},

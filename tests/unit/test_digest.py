@@ -88,8 +88,8 @@ def digest(
         now=now,
         known=KNOWN,
         style=style,
-        paper_lines=lines,
-        paper_characters=characters,
+        target_lines=lines,
+        target_characters=characters,
     )
 
 
@@ -401,7 +401,7 @@ def test_a_full_digest_quotes_allowed_senders_above_the_action_line() -> None:
         known=KNOWN,
         bodies=bodies,
         allow_from={"@ada", "@neo-opus"},
-        paper_lines=3,
+        target_lines=3,
     )
     lines = text.split("\n")
     assert lines[1:3] == ["> > @neo-opus: !important", "> > @ada: first line of ＠README.md\\"]

@@ -152,7 +152,7 @@ def mail(subject: str = "Review request", sender: str = "@other", number: int = 
 
 def nudge(*news: WakeEvent, told: tuple[WakeEvent, ...] = (), characters: int = 1024) -> str:
     known = {ME, Identity("@other")}
-    return compose_nudge(Unread(news, told), identity=ME, delivery_id=MARK, known=known, paper_characters=characters)
+    return compose_nudge(Unread(news, told), identity=ME, delivery_id=MARK, known=known, target_characters=characters)
 
 
 def test_a_nudge_is_one_short_line_with_the_mark_as_its_last_word() -> None:

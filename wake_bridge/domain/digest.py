@@ -61,7 +61,7 @@ BODY_BYTES: Final = 2048
 """UTF-8 bytes of all bodies of a full digest."""
 
 _SUBJECT_STEPS: Final = (SUBJECT_LIMIT, 120, 80, 40)
-"""Characters of a subject that are shown, while the text is still too long for the paper."""
+"""Characters of a subject that are shown, while the text is still too long for the target."""
 
 _HISTORY: Final = 60
 """Characters of a subject in the line of history."""
@@ -288,8 +288,8 @@ def compose(
     now: Instant,
     known: Container[Identity],
     style: DigestStyle | None = None,
-    paper_lines: int = 10,
-    paper_characters: int = 1024,
+    target_lines: int = 10,
+    target_characters: int = 1024,
     answer: str = "",
     history: str = "",
     bodies: Mapping[str, str] | None = None,
@@ -304,15 +304,15 @@ def compose(
         now: the moment of writing, on the clock that stamped `matched_at`.
         known: the AgentIdentity nodes of the graph; any other name loses its `@`.
         style: what the configuration says; None for its defaults.
-        paper_lines: lines that the target takes well; where they do not suffice the compact form is written.
-        paper_characters: characters that it takes well.
+        target_lines: lines that the target takes well; where they do not suffice the compact form is written.
+        target_characters: characters that it takes well.
         answer: how it has to be answered; empty where it need not be.
         history: what its person was told in its place; empty for nothing.
         bodies: message bodies by message id, for a target with `digest = "full"`.
         allow_from: the senders whose bodies may be shown.
 
     Returns:
-        Lines joined by plain newlines, the first character a `[`. Whatever the paper, header and trailer stand; bodies
+        Lines joined by plain newlines, the first character a `[`. Whatever the target takes, header and trailer stand; bodies
         come on top of it.
 
     Raises:
@@ -320,8 +320,8 @@ def compose(
     """
     if not events:
         raise ValueError("a digest announces at least one event")
-    sheet = _Sheet(events, identity, delivery_id, now, known, style or DigestStyle(), paper_lines, answer, history)
-    above, below = sheet.fitting(paper_characters)
+    sheet = _Sheet(events, identity, delivery_id, now, known, style or DigestStyle(), target_lines, answer, history)
+    above, below = sheet.fitting(target_characters)
     lines = [*above, *quoted(events, bodies or {}, allow_from, known, mark=BODY_MARK), *below]
     return sheet.joint.join(lines)
 
@@ -346,7 +346,7 @@ class _Sheet:
         now: Instant,
         known: Container[Identity],
         style: DigestStyle,
-        paper_lines: int,
+        target_lines: int,
         answer: str = "",
         history: str = "",
     ) -> None:
@@ -354,8 +354,8 @@ class _Sheet:
         self._groups = grouped(events)
         self._style = style
         self._action_template = action_about(style.action, events)
-        self._paper_lines = paper_lines
-        self.joint = "\n" if paper_lines > 1 else _GAP
+        self._target_lines = target_lines
+        self.joint = "\n" if target_lines > 1 else _GAP
         self._now = now
         self._known = known
         self._identity = identity
@@ -385,9 +385,9 @@ class _Sheet:
         history = self._history if room.action else ""
         below = [one for one in (history, action, self._answer, self._trailer) if one]
         allowed = min(room.kinds, self._style.max_lines - 1 - len(below))
-        if allowed > 0 and 1 + allowed + len(below) <= self._paper_lines:
+        if allowed > 0 and 1 + allowed + len(below) <= self._target_lines:
             return [f"{self._header()}:", *(f"- {one}" for one in self._phrases(room.subject, allowed))], below
-        if min(self._style.max_lines, self._paper_lines) < _COMPACT:
+        if min(self._style.max_lines, self._target_lines) < _COMPACT:
             below = [_GAP.join(below)]
         breakdown = "; ".join(self._phrases(room.subject, room.kinds))
         return [f"{self._header()}: {breakdown}" if breakdown else self._header()], below

@@ -151,7 +151,7 @@ def compose_nudge(
     delivery_id: str,
     known: Container[Identity],
     style: DigestStyle | None = None,
-    paper_characters: int = 1024,
+    target_characters: int = 1024,
 ) -> str:
     """One line: how much is unread, the latest of it, what to do, and the mark as its last word.
 
@@ -166,7 +166,7 @@ def compose_nudge(
         counted = f"{_counted(unread.all)}{_latest(unread.all, subject, known)}"
         opening = f"[WAKE] {counted} for {name(identity, known=identity in known)}."
         text = _GAP.join(filter(None, [opening, action, f"Wake: {delivery_id}"]))
-        if len(text) <= paper_characters and len(text.encode()) <= MOST_BYTES:
+        if len(text) <= target_characters and len(text.encode()) <= MOST_BYTES:
             break
     return text
 

@@ -418,7 +418,7 @@ class Gate:
                 delivery_id=delivery.id,
                 known=known,
                 style=style,
-                paper_characters=place.paper.max_characters,
+                target_characters=place.paper.max_characters,
             )
         return compose(
             events,
@@ -427,8 +427,8 @@ class Gate:
             now=self._clock.now(),
             known=known,
             style=style,
-            paper_lines=place.paper.max_lines,
-            paper_characters=place.paper.max_characters,
+            target_lines=place.paper.max_lines,
+            target_characters=place.paper.max_characters,
             answer=answer_line(delivery),
             history=history,
             bodies=await bodies_of(self._queries, events, allowed),

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from wake_bridge.config.layers import ALIASES, SESSION_VARIABLE
 from wake_bridge.config.settings import Settings, load_settings
-from wake_bridge.config.sources import ALIASES, SESSION_VARIABLE
 from wake_bridge.demo.sandbox import Sandbox
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.subscriptions import (

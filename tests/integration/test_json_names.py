@@ -27,8 +27,8 @@ from wake_bridge.domain.names import AttentionKind, Identity, is_identity
 from wake_bridge.domain.notices import about_escalation
 from wake_bridge.domain.receivers import Secret
 from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL
+from wake_bridge.storage.daemon_log import LOG_FILE_NAME
 from wake_bridge.storage.graph.graph_file import GraphFile
-from wake_bridge.storage.logged import LOG_FILE_NAME
 from wake_bridge.system.clock import SteadyClock
 from wake_bridge.testing.ledger_samples import START, counted_ids, fresh_ledger, open_delivery, sample_event
 

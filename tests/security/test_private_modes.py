@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from wake_bridge.storage import logs
+from wake_bridge.storage.daemon_log import FILES, LOG_FILE_NAME
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.storage.ledger.ledger_file import MIGRATIONS
-from wake_bridge.storage.logged import FILES, LOG_FILE_NAME
 from wake_bridge.testing.playground import Playground
 from wake_bridge.testing.recorded_programs import RecordedPrograms
 

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from tests.pages import settings as settings_page
 from wake_bridge.config.channel_fields import ChannelTable
 from wake_bridge.config.fields import Configuration, SenderTable, SourceTable, TargetTable
+from wake_bridge.config.layers import keys_of
 from wake_bridge.config.settings import (
     Settings,
     checked_adapter_tables,
@@ -22,7 +23,6 @@ from wake_bridge.config.settings import (
     installed_adapters,
     load_settings,
 )
-from wake_bridge.config.sources import keys_of
 from wake_bridge.domain.errors import ConfigurationInvalid
 from wake_bridge.domain.names import Identity
 from wake_bridge.engine.settings import KEY, EngineSettings, TargetSettings

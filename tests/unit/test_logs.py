@@ -17,7 +17,7 @@ import structlog
 
 from wake_bridge.config.settings import Settings, load_settings
 from wake_bridge.domain.errors import OperationFailed
-from wake_bridge.storage.logged import FILE_SIZE, FILES
+from wake_bridge.storage.daemon_log import FILE_SIZE, FILES
 from wake_bridge.storage.logs import (
     EVENTS,
     STRICT_VARIABLE,

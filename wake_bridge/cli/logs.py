@@ -20,8 +20,8 @@ from wake_bridge.cli.wakes import DURATION
 if TYPE_CHECKING:
     from wake_bridge.config.settings import Settings
     from wake_bridge.domain.delivery import Delivery
+    from wake_bridge.storage.daemon_log import Entry, Span
     from wake_bridge.storage.ledger import LedgerStore
-    from wake_bridge.storage.logged import Entry, Span
 
 LAST_LINES: Final = 200
 IDLE: Final = 0.5
@@ -49,7 +49,7 @@ def logs(run: CommandContext, follow: bool, delivery: str | None, agent: str | N
     If a daemon runs in the foreground, the command asks it where its log goes: it shows a file, and names a terminal. With
     --delivery it merges the ledger's journal and the log by time; the journal exists even if nothing was logged.
     """
-    from wake_bridge.storage.logged import Span, time_of
+    from wake_bridge.storage.daemon_log import Span, time_of
 
     after = datetime.now(UTC).timestamp() - age / 1000 if age else 0.0
     span = Span(after, 0 if age or delivery or agent else LAST_LINES, follow)
@@ -68,7 +68,7 @@ def logs(run: CommandContext, follow: bool, delivery: str | None, agent: str | N
 def _logged(run: CommandContext, span: Span) -> Iterator[Entry | None]:
     """What was logged, from the files, else from the journal of the service; raises `NotFound` where nothing keeps it."""
     from wake_bridge.domain.errors import NotFound
-    from wake_bridge.storage.logged import files_of, has_journal, read_files, read_journal
+    from wake_bridge.storage.daemon_log import files_of, has_journal, read_files, read_journal
 
     path, here = _log_file(run.settings), _log_of_daemon(run.settings)
     if here and here[1].is_file():
@@ -103,7 +103,7 @@ def _plainly(place: Path) -> str:
 
 
 def _log_file(settings: Settings) -> Path:
-    from wake_bridge.storage.logged import LOG_FILE_NAME
+    from wake_bridge.storage.daemon_log import LOG_FILE_NAME
 
     return settings.log_file or settings.state_dir / LOG_FILE_NAME
 
@@ -198,7 +198,7 @@ def _of_delivery(entries: Iterable[Entry], delivery_id: str, journal: Sequence[E
 
 
 def _moment(entry: Entry) -> float:
-    from wake_bridge.storage.logged import time_of
+    from wake_bridge.storage.daemon_log import time_of
 
     return time_of(entry) or 0.0
 

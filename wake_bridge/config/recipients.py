@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from wake_bridge.config.layers import Key, Mistake, spelled
 from wake_bridge.config.senders import is_open_to_others
-from wake_bridge.config.sources import Key, Mistake, spelled
 from wake_bridge.domain.channels import HUMAN, Channel, ChannelKind
 from wake_bridge.domain.guards import QuietHours
 from wake_bridge.domain.receivers import why_no_key, why_no_url

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from wake_bridge.config.sources import Key, Mistake, spelled
+from wake_bridge.config.layers import Key, Mistake, spelled
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.signed_wakes import ListenAddress
 from wake_bridge.domain.values import dataclass

@@ -15,10 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wake_bridge.config.checked import fingerprint, is_table, read_back, with_values, written_down
 from wake_bridge.config.hosts import has_only_links, links_into
-from wake_bridge.config.locations import SETTINGS_NAME
-from wake_bridge.config.recipients import channel_mistakes, channels_of, human_channel
-from wake_bridge.config.senders import ConfiguredSender, http_mistakes, senders_in
-from wake_bridge.config.sources import (
+from wake_bridge.config.layers import (
     SESSION_VARIABLE,
     Gathered,
     Key,
@@ -30,6 +27,9 @@ from wake_bridge.config.sources import (
     shown,
     spelled,
 )
+from wake_bridge.config.locations import SETTINGS_NAME
+from wake_bridge.config.recipients import channel_mistakes, channels_of, human_channel
+from wake_bridge.config.senders import ConfiguredSender, http_mistakes, senders_in
 from wake_bridge.domain.attention import AttentionRules
 from wake_bridge.domain.digest import DigestStyle, action_template
 from wake_bridge.domain.errors import ConfigurationInvalid

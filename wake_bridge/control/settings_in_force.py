@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from wake_bridge.config.checked import as_json, read_back, written_down
+from wake_bridge.config.layers import gather
 from wake_bridge.config.locations import SETTINGS_NAME
 from wake_bridge.config.settings import Settings, changed_keys, installed_adapters, load_settings, waits_for_restart
-from wake_bridge.config.sources import gather
 from wake_bridge.control.graph_lock import holders
 from wake_bridge.control.instance_lock import holder
 from wake_bridge.control.serving import has_no_graph, state_dir_in_use

@@ -21,12 +21,12 @@ from wake_bridge.domain.errors import ConfigurationInvalid, WakeBridgeError
 from wake_bridge.domain.graph_places import GraphUrl
 from wake_bridge.domain.guards import QuietHours
 from wake_bridge.domain.signed_wakes import NO_GRAPH
+from wake_bridge.storage.daemon_log import FILE_SIZE, FILES, LOG_FILE_NAME
 from wake_bridge.storage.graph.signal import why_it_cannot_be_watched
 from wake_bridge.storage.graph.status import graph_status
 from wake_bridge.storage.graph.upstream import CURSOR_FILE
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.storage.ledger.database import NO_ROOM
-from wake_bridge.storage.logged import FILE_SIZE, FILES, LOG_FILE_NAME
 
 NETWORK: Final = frozenset(
     {

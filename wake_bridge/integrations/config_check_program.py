@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from wake_bridge.config.checked import models_stamp, written_down
+from wake_bridge.config.layers import Gathered, Mistake
 from wake_bridge.config.settings import Settings, adapter_tables_of, configuration_of, load_settings
-from wake_bridge.config.sources import Gathered, Mistake
 from wake_bridge.domain.errors import ConfigurationInvalid
 from wake_bridge.integrations.adapters import checked_settings, has_config_elsewhere, load_catalogue
 from wake_bridge.system.files import ConfigPlace

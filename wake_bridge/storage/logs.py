@@ -23,7 +23,7 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 
 from wake_bridge.config.settings import Settings
 from wake_bridge.domain.errors import OperationFailed
-from wake_bridge.storage.logged import FILE_SIZE, FILES, LOG_FILE_NAME
+from wake_bridge.storage.daemon_log import FILE_SIZE, FILES, LOG_FILE_NAME
 from wake_bridge.system.clock import timestamp_now
 from wake_bridge.system.files import make_private_directory, open_own_file
 

@@ -15,9 +15,9 @@ from wake_bridge.domain.values import dataclass
 from wake_bridge.ports.adapter import AdapterContext, Check, Nowhere, Place, config_from
 from wake_bridge_adapters.copilot_cli.server import CopilotServer, connect
 from wake_bridge_adapters.loopback import Listener, program_in_group
+from wake_bridge_adapters.native_channel import HowItStands, NativeChannel
 from wake_bridge_adapters.own_file import row_with
 from wake_bridge_adapters.own_screen import OwnScreen, in_the_way
-from wake_bridge_adapters.past_screen import HowItStands, PastScreenDoor
 from wake_bridge_adapters.program_servers import ProgramServers
 from wake_bridge_adapters.recorded import AnswerLost, Declined, NotThere, Program, RecordLook, program_in
 from wake_bridge_adapters.tmux.occupants import process_now, started_at
@@ -82,7 +82,7 @@ async def foreground_of(server: CopilotServer) -> str:
     return session if _ID.fullmatch(session) else ""
 
 
-class CopilotAdapter(PastScreenDoor):
+class CopilotAdapter(NativeChannel):
     """Sees and wakes Copilot CLI through the server in its terminal program: drafts on its screen are not its concern."""
 
     name: ClassVar[str] = HARNESS
@@ -115,7 +115,7 @@ class CopilotAdapter(PastScreenDoor):
         return CopilotConversation(server, session, screen, seen)
 
     def conversation(self, fence: Binding, address: Address) -> _Door:
-        """See `PastScreenDoor.conversation`."""
+        """See `NativeChannel.conversation`."""
         return _Door(self, fence, address)
 
     async def sign_of(self, place: Place, program: Program) -> str:

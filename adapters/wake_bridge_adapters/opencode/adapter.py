@@ -13,6 +13,7 @@ from wake_bridge.domain.routing import Address, Binding, Capabilities
 from wake_bridge.domain.values import dataclass
 from wake_bridge.ports.adapter import AdapterContext, Check, Nowhere, Place, config_from
 from wake_bridge_adapters.loopback import Listener, program_in_group
+from wake_bridge_adapters.native_channel import HowItStands, NativeChannel
 from wake_bridge_adapters.opencode.conversations import (
     HARNESS,
     Conversation,
@@ -23,7 +24,6 @@ from wake_bridge_adapters.opencode.conversations import (
 )
 from wake_bridge_adapters.opencode.server import NOT_INSTALLED, Credentials, OpenCodeServer, connect
 from wake_bridge_adapters.own_screen import OwnScreen, in_the_way
-from wake_bridge_adapters.past_screen import HowItStands, PastScreenDoor
 from wake_bridge_adapters.program_servers import ProgramServers
 from wake_bridge_adapters.recorded import AnswerLost, Declined, NotThere, Program, RecordLook
 from wake_bridge_adapters.tmux.occupants import started_at
@@ -66,7 +66,7 @@ class OpenCodeConversation:
         return HowItStands(evidence, evidence.saw, standing.turn_id)
 
 
-class OpenCodeAdapter(PastScreenDoor):
+class OpenCodeAdapter(NativeChannel):
     """Sees and wakes OpenCode through the server in its terminal program: drafts on the screen are not its concern."""
 
     name: ClassVar[str] = HARNESS
@@ -117,7 +117,7 @@ class OpenCodeAdapter(PastScreenDoor):
         return OpenCodeConversation(server, shown[0], tuple(conversations), screen, seen)
 
     def conversation(self, fence: Binding, address: Address) -> _Door:
-        """See `PastScreenDoor.conversation`."""
+        """See `NativeChannel.conversation`."""
         return _Door(self, fence.session_id, address)
 
     async def sign_of(self, place: Place, program: Program) -> str:

@@ -12,9 +12,9 @@ from wake_bridge.domain.presence import Evidence, Observation, PresenceSource, P
 from wake_bridge.domain.routing import Address, Binding, Capabilities
 from wake_bridge.domain.values import dataclass
 from wake_bridge.ports.adapter import AdapterContext, Check, Nowhere, config_from
+from wake_bridge_adapters.native_channel import HowItStands, NativeChannel
 from wake_bridge_adapters.own_file import content_of, row_with
 from wake_bridge_adapters.own_screen import OwnScreen, in_the_way
-from wake_bridge_adapters.past_screen import HowItStands, PastScreenDoor
 from wake_bridge_adapters.qwen_code.inbox import send
 from wake_bridge_adapters.qwen_code.session import (
     HARNESS,
@@ -75,7 +75,7 @@ class SeenSession:
         return HowItStands(evidence, self.seen.fingerprint and f"{evidence.vote} {self.seen.fingerprint}")
 
 
-class QwenCodeAdapter(PastScreenDoor):
+class QwenCodeAdapter(NativeChannel):
     """Wakes Qwen Code through its session's inbox: drafts and dialogs on its screen are not touched."""
 
     name: ClassVar[str] = HARNESS
@@ -107,7 +107,7 @@ class QwenCodeAdapter(PastScreenDoor):
         return SeenSession(found[0], screen, await screen.look(address))
 
     def conversation(self, fence: Binding, address: Address) -> _Inbox:
-        """See `PastScreenDoor.conversation`."""
+        """See `NativeChannel.conversation`."""
         del address
         return _Inbox(self, fence)
 

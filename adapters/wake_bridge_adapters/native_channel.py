@@ -1,4 +1,4 @@
-"""One shape for agents that are woken past their screen, through a door of their own program: found by the pane, sent once.
+"""One shape for agents that are woken past their screen, through a channel of their own program: found by the pane, sent once.
 
 Who the program is, its pane says; which conversation it shows and how that stands, each harness in its own way. Before a
 wake goes out both are asked again; afterwards it is only looked for.
@@ -72,7 +72,7 @@ class ShownConversation(Protocol):
         """How it stands now, with what the screen says against beginning a turn. Raises `AnswerLost`, `Declined`."""
 
 
-class PastScreenDoor(ABC):
+class NativeChannel(ABC):
     """What adapters of such harnesses have in common; each says how it finds, looks and sends.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Where settings come from: overrides beat aliases beat the file."""
+"""The layers that settings come from: overrides beat aliases beat the file."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ DETAILS: dict[EventKind, st.SearchStrategy[Detail]] = {
     ),
     EventKind.PERMISSION: st.builds(PermissionDetail, FREE, FREE, FREE, INSTANTS, st.booleans()),
     EventKind.PULSE: st.builds(PulseDetail, FREE, FREE, FREE, FREE),
-    EventKind.PRESENCE: st.builds(PresenceDetail, FREE.map(Identity), FREE, FREE),
+    EventKind.PRESENCE: st.builds(PresenceDetail, COLUMN.map(Identity), FREE, FREE),
     EventKind.ITEM: st.builds(
         ItemDetail,
         COLUMN,

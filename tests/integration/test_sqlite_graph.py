@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -81,6 +82,50 @@ def test_the_real_graph_reads_the_same_in_pages_of_any_size(tmp_path: Path, limi
     }
     assert all(entry.message for entry in entries if entry.edge and entry.edge.type in {"SENT_TO", "DELIVERED_TO"})
     graph.close()
+
+
+@pytest.mark.parametrize("limit", [1, 2, 7, 1000])
+def test_what_is_dismissed_together_hides_nothing(core: MemoryCore, graph: SqliteGraph, limit: int) -> None:
+    """News between noise, old nodes and edges written again, what is gone, what is broken, and a node without an id."""
+    since = core.tip()
+    core.noise(3)
+    core.identity("@d")
+    core.noise(3)
+    core.sql("INSERT INTO Nodes(id, data) VALUES ('MEMORY:broken', '{broken'), ('MEMORY:list', '[]')")
+    core.link(A, B, "KNOWS", {})
+    granted = core.grant(A, B)
+    core.link(B, A, "KNOWS", {})
+    core.noise(3)
+    core.touch(A)
+    core.touch("MEMORY:broken")
+    core.touch_edges(A)
+    # the log's column refuses NULL
+    core.sql("DROP TRIGGER node_insert")
+    core.sql("INSERT INTO Nodes(id, data) VALUES (NULL, '{}'), ('@e', '{\"label\": \"AGENT\"}')")
+    core.sql("INSERT INTO GraphLog(entity_id, entity_type) VALUES ('WAKE_SUB:gone', 'nodes'), ('@e', 'nodes')")
+    entries, broken = read_all(graph, since, limit)
+    assert [entry.entity_id for entry in entries] == ["@d", granted, A, granted, "WAKE_SUB:gone", "@e"]
+    assert [row.entity_id for row in broken] == ["MEMORY:broken", "MEMORY:list", "MEMORY:broken"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts a process's reads")
+def test_a_backlog_is_not_looked_for_row_by_row(core: MemoryCore, graph: SqliteGraph) -> None:
+    """What was added lies side by side; looked for by its scattered id, each row would cost more reads of the file."""
+    core.sql("BEGIN")
+    for _ in range(5_000):
+        # so long that the ids fill more than SQLite keeps in memory
+        core.put(f"MEMORY:{uuid.uuid4()}{'.' * 800}", "AGENT_MEMORY", {})
+    core.sql("COMMIT")
+    core.sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    read_all(graph, core.tip())
+    before = reads_of_this_process()
+    read_all(graph)
+    assert reads_of_this_process() - before < 8_000
+
+
+def reads_of_this_process() -> int:
+    counts = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+    return int(counts["syscr"])
 
 
 def test_bounds_remember_what_was_pruned(core: MemoryCore, graph: SqliteGraph) -> None:

@@ -59,24 +59,47 @@ _ROWS: Final = """
         WHEN e.type IN ('SENT_TO', 'DELIVERED_TO') THEN e.source
     END
 """
-_RELEVANT: Final = f"""
-    WHERE g.log_id > ? AND g.log_id <= ? AND CASE g.entity_type
+_NODE_IS_NEWS: Final = """
+    CASE WHEN typeof(n.data) <> 'text' OR NOT json_valid(n.data) THEN 1
+        ELSE CASE json_extract(n.data, '$.label')
+            WHEN 'WAKE_SUBSCRIPTION' THEN 1
+            WHEN 'AgentIdentity' THEN 1
+            WHEN 'AGENT' THEN 1
+            WHEN 'MESSAGE' THEN json_type(n.data, '$.properties.task') = 'object'
+            ELSE json_type(n.data) <> 'object'
+        END
+    END
+"""
+_EDGE_IS_NEWS: Final = f"e.type IN ({_EDGE_TYPES})"
+_NEWS: Final = f"""
+    WHERE g.log_id > ?1 AND g.log_id <= ?2 AND CASE g.entity_type
         WHEN 'nodes' THEN CASE
             WHEN n.id IS NULL THEN g.entity_id GLOB 'WAKE_SUB:*' OR g.entity_id GLOB '@*'
-            WHEN typeof(n.data) <> 'text' OR NOT json_valid(n.data) THEN 1
-            ELSE CASE json_extract(n.data, '$.label')
-                WHEN 'WAKE_SUBSCRIPTION' THEN 1
-                WHEN 'AgentIdentity' THEN 1
-                WHEN 'AGENT' THEN 1
-                WHEN 'MESSAGE' THEN json_type(n.data, '$.properties.task') = 'object'
-                ELSE json_type(n.data) <> 'object'
-            END
+            ELSE {_NODE_IS_NEWS}
         END
-        WHEN 'edges' THEN e.type IN ({_EDGE_TYPES})
+        WHEN 'edges' THEN {_EDGE_IS_NEWS}
         ELSE g.entity_type IN ('heartbeat_pulse', 'task_state_changed')
     END
-    ORDER BY g.log_id
 """
+_RELEVANT: Final = f"{_NEWS} ORDER BY g.log_id"
+# what a page added lies side by side in its table, unless that is more than the page has: what is no news there is not looked for by id
+_PAGE: Final = f"""{_NEWS}
+    AND (g.entity_type <> 'nodes' OR (g.entity_id IN (
+        SELECT n.id FROM Nodes n WHERE n.rowid > ?3 AND n.rowid <= ?4 AND ?4 - ?3 <= ?7 AND ({_NODE_IS_NEWS}) IS NOT TRUE
+    )) IS NOT TRUE)
+    AND (g.entity_type <> 'edges' OR (g.entity_id IN (
+        SELECT e.id FROM Edges e WHERE e.rowid > ?5 AND e.rowid <= ?6 AND ?6 - ?5 <= ?7 AND ({_EDGE_IS_NEWS}) IS NOT TRUE
+    )) IS NOT TRUE)
+    ORDER BY g.log_id
+"""  # noqa: S608 - ours
+# how far a table had grown at a row of the log: what was added last is among the few rows before
+_NEWEST: Final = """
+    (SELECT COALESCE(MAX(rowid), 0) FROM {table} WHERE id IN (
+        SELECT entity_id FROM GraphLog WHERE log_id > {upto} - 8 AND log_id <= {upto} AND entity_type = '{kind}'))
+"""
+_ADDED: Final = "SELECT " + ", ".join(
+    _NEWEST.format(table=table, kind=table.lower(), upto=upto) for table in ("Nodes", "Edges") for upto in ("?1", "?2")
+)
 _ABOUT: Final = """
     WHERE g.entity_id = ?1 OR g.entity_id IN (SELECT id FROM Edges WHERE source = ?1)
     ORDER BY g.log_id
@@ -116,7 +139,6 @@ class SqliteGraph:
 
     def read_after(self, cursor: LogId, limit: int, snapshot: str = "") -> Page:  # noqa: ARG002 - ids are in order here
         """See `ChangeLog.read_after`. Irrelevant rows are dismissed inside SQLite; page and nodes are one snapshot."""
-        query = self._rows_with(_RELEVANT)
         with self._source.snapshot():
             (last, examined), *_ = self._source.query(
                 "SELECT MAX(log_id), COUNT(*) FROM (SELECT log_id FROM GraphLog WHERE log_id > ? ORDER BY log_id LIMIT ?)",
@@ -125,8 +147,8 @@ class SqliteGraph:
             )
             if not examined:
                 return Page((), (), cursor, "", 0)
-            found = unless_too_large(lambda: self._source.query_within(PAGE_BYTES, query, cursor, last))
-            rows, are_all = found or self._row_by_row(query, cursor, last)
+            found = unless_too_large(lambda: self._page(cursor, last, limit))
+            rows, are_all = found or self._row_by_row(cursor, last)
             upto = LogId(last if are_all else rows[-1][0])
             fingerprint = self.fingerprint_at(upto)
         reader = RowReader()
@@ -312,10 +334,15 @@ class SqliteGraph:
         found = node_at(self._source, node_id)
         return message_or_none(self._source, node_id, found[1]) if found else None
 
-    def _row_by_row(self, query: str, cursor: LogId, last: LogId) -> tuple[Rows, bool]:
+    def _page(self, cursor: LogId, last: LogId, limit: int) -> tuple[Rows, bool]:
+        """The relevant rows of a page, as `query_within` answers them."""
+        added, *_ = self._source.query(_ADDED, cursor, last)
+        return self._source.query_within(PAGE_BYTES, self._rows_with(_PAGE), cursor, last, *added, limit)
+
+    def _row_by_row(self, cursor: LogId, last: LogId) -> tuple[Rows, bool]:
         """A page in which something is too large, as `query_within` answers it."""
         log_ids = "SELECT log_id FROM GraphLog WHERE log_id > ? AND log_id <= ? ORDER BY log_id"
-        return self._one_by_one(query, keys_of(self._source, log_ids, cursor, last))
+        return self._one_by_one(self._rows_with(_RELEVANT), keys_of(self._source, log_ids, cursor, last))
 
     def _one_by_one(self, query: str, log_ids: Sequence[int]) -> tuple[Rows, bool]:
         """The rows of a question for those between two log ids, each asked for by itself; whether these are all."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
 
 TMUX_PROGRAMS: list[TmuxProgram | None] = [*tmux_programs()] or [None]
 """Every test that asks for tmux runs on each; the only one has no name of its own in a test's."""
+
+
+# how long an example takes says how busy the machine is
+settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy machine")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -7,7 +7,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from hypothesis import given
-from hypothesis import settings as set_for
 from hypothesis import strategies as some
 
 from wake_bridge.domain.setup import SetupAgent
@@ -36,7 +35,6 @@ RULES = ("Bash(wake-bridge inbox *)", "Bash(wake-bridge send *)")
 PATH = ("permissions", "allow")
 
 
-@set_for(deadline=None)
 @given(lines=LINES, joint=some.sampled_from(["\n", "\r\n"]), end=ENDS)
 def test_a_text_file_of_any_kind_is_given_back_to_the_byte(lines: list[str], joint: str, end: str) -> None:
     """User files byte-identical to before, with CRLF and without a final newline."""

@@ -141,7 +141,7 @@ def _any_history(acts: list[str], at: int, is_before: bool) -> None:
 
 
 @given(HISTORIES, st.integers(0, 60), st.booleans())
-@settings(max_examples=12, deadline=None, suppress_health_check=QUIET)
+@settings(max_examples=12, suppress_health_check=QUIET)
 def test_any_history_keeps_the_promises(acts: list[str], at: int, is_before: bool) -> None:
     """Whatever agent, person and channel do in whichever order, with a death anywhere."""
     _any_history(acts, at, is_before)
@@ -150,7 +150,7 @@ def test_any_history_keeps_the_promises(acts: list[str], at: int, is_before: boo
 @pytest.mark.torture
 @pytest.mark.timeout(3600)
 @given(HISTORIES, st.integers(0, 60), st.booleans())
-@settings(max_examples=500, deadline=None, suppress_health_check=QUIET)
+@settings(max_examples=500, suppress_health_check=QUIET)
 def test_many_histories_keep_the_promises(acts: list[str], at: int, is_before: bool) -> None:
     """The same, five hundred times."""
     _any_history(acts, at, is_before)

@@ -154,7 +154,7 @@ def most_within(instants: list[int], period: int) -> int:
     return max((bisect_right(ordered, at + period - 1) - place for place, at in enumerate(ordered)), default=0)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(arrivals, min_size=8, max_size=60), small_limits)
 def test_no_schedule_exceeds_a_limit_and_nothing_is_dropped(schedule: list[Arrival], limits: Limits) -> None:
     """Storm and budget per pane and rolling period; every hold frees; every event is announced once or still rides."""
@@ -170,7 +170,7 @@ def test_no_schedule_exceeds_a_limit_and_nothing_is_dropped(schedule: list[Arriv
     assert all(one.policy is WakePolicy.NEXT_TURN for left in bridge.open.values() for one in left)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(arrivals, min_size=8, max_size=60), small_limits)
 def test_the_refractory_is_skipped_for_urgent_wakes_only(schedule: list[Arrival], limits: Limits) -> None:
     """Two wakes of a pane lie a refractory apart, unless the later one tells a window-0 event."""
@@ -182,7 +182,7 @@ def test_the_refractory_is_skipped_for_urgent_wakes_only(schedule: list[Arrival]
             assert urgent or after - before >= limits.refractory * 1000
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(arrivals.map(lambda one: replace(one, human=False)), min_size=8, max_size=60), small_limits)
 def test_agents_alone_cannot_keep_a_thread_going(schedule: list[Arrival], limits: Limits) -> None:
     """Without people a thread has its wakes an hour, and one more only for each who is new to it."""
@@ -196,7 +196,7 @@ def test_agents_alone_cannot_keep_a_thread_going(schedule: list[Arrival], limits
             assert len(hour) <= limits.thread_wakes + len(PANES) - 1
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(arrivals, max_size=25), st.integers(0, 1439), st.integers(1, 1439))
 def test_nobody_is_woken_in_quiet_hours_and_all_are_after(schedule: list[Arrival], start: int, length: int) -> None:
     """Quiet_hours: holds every priority; what waited comes when they end."""

@@ -368,7 +368,6 @@ def latest_look(delivery: Delivery, now: int) -> int:
 TwoActors.TestCase.settings = settings(
     max_examples=60,
     stateful_step_count=40,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 

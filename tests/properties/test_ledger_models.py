@@ -21,7 +21,7 @@ def test_the_ledger_does_what_the_model_says(machine: type[RuleBasedStateMachine
     """Joining never postpones, one unfrozen delivery, a word of a person holds, one of two racers wins."""
     run_state_machine_as_test(
         machine,
-        settings=settings(max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=QUIET),
+        settings=settings(max_examples=40, stateful_step_count=25, suppress_health_check=QUIET),
     )
 
 
@@ -35,5 +35,5 @@ def test_the_same_for_many_histories(
     record_property("trials", MANY)
     run_state_machine_as_test(
         machine,
-        settings=settings(max_examples=MANY, stateful_step_count=60, deadline=None, suppress_health_check=QUIET),
+        settings=settings(max_examples=MANY, stateful_step_count=60, suppress_health_check=QUIET),
     )

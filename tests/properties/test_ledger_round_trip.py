@@ -81,7 +81,7 @@ def events(draw: st.DrawFn) -> WakeEvent:
 
 
 @given(events())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_an_event_comes_back_as_it_went_in(event: WakeEvent) -> None:
     """All later steps work from the ledger alone, so it must hold the whole event."""
     with tempfile.TemporaryDirectory() as directory, fresh_ledger(Path(directory)) as ledger:

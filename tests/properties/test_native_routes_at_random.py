@@ -125,7 +125,7 @@ def _played(scenes: list[Scene]) -> None:
         asyncio.run(_story(Path(directory), scenes))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(scenes=SCENES)
 def test_every_wake_arrives_once_whatever_its_routes_do(scenes: list[Scene]) -> None:
     """Never after bytes may have been accepted, never into a busy agent's pane, and never lost."""
@@ -134,7 +134,7 @@ def test_every_wake_arrives_once_whatever_its_routes_do(scenes: list[Scene]) -> 
 
 @pytest.mark.torture
 @pytest.mark.timeout(3600)
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=1000)
 @given(scenes=SCENES)
 def test_the_same_for_many_stories(scenes: list[Scene]) -> None:
     """The same, a thousand times over."""

@@ -18,7 +18,7 @@ def test_no_life_of_the_log_and_no_death_of_the_tail_loses_or_doubles_a_message(
     """Never skips inside an epoch, looks back in a new one, and a known subject never wakes again."""
     run_state_machine_as_test(
         FollowedLog,
-        settings=settings(max_examples=15, stateful_step_count=15, deadline=None, suppress_health_check=QUIET),
+        settings=settings(max_examples=15, stateful_step_count=15, suppress_health_check=QUIET),
     )
 
 
@@ -29,5 +29,5 @@ def test_the_same_for_many_lives(record_property: Callable[[str, object], None])
     record_property("trials", MANY)
     run_state_machine_as_test(
         FollowedLog,
-        settings=settings(max_examples=MANY, stateful_step_count=40, deadline=None, suppress_health_check=QUIET),
+        settings=settings(max_examples=MANY, stateful_step_count=40, suppress_health_check=QUIET),
     )

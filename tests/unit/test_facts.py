@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from wake_bridge.domain.events import Fact, MessageDetail, PermissionDetail, PulseDetail
@@ -178,7 +178,6 @@ NAMES = st.sampled_from(
 )
 
 
-@settings(deadline=None)
 @given(st.dictionaries(NAMES, JSON))
 def test_no_properties_make_reading_a_message_raise(properties: dict[str, Any]) -> None:
     """Whatever the graph holds, it is a value."""
@@ -324,7 +323,6 @@ def test_a_pulse_for_nobody_is_unusable(entity_id: str) -> None:
     assert isinstance(facts_of(pulse(entity_id), PAST), Unusable)
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_no_pulse_id_makes_reading_raise(text: str) -> None:
     """Whatever the log holds, it is a value."""

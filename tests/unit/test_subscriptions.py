@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from wake_bridge.domain.events import Message
@@ -264,7 +264,6 @@ JSON = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(
     st.dictionaries(NAMES, JSON), st.dictionaries(st.sampled_from(["coalesceWindow", "adapter", "tmuxSession"]), JSON)
 )

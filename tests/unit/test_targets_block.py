@@ -182,7 +182,7 @@ def test_a_file_that_is_not_there_has_no_block(file: Path) -> None:
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(pane=NAMES, content=st.sampled_from(sorted(FILES.values())))
 def test_any_name_comes_back_as_it_was_written(file: Path, pane: str, content: bytes) -> None:
     """Session and window names are other people's text: quotes, backslashes, `#` and controls included."""

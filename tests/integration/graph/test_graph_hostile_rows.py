@@ -269,7 +269,7 @@ def lenient(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(node=STORED, edge=STORED, person=STORED, subscription=STORED, payload=STORED)
 def test_no_reader_fails_at_whatever_is_stored(
     lenient: Path, node: object, edge: object, person: object, subscription: object, payload: object

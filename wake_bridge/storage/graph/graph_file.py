@@ -22,7 +22,7 @@ from wake_bridge.domain.errors import (
     SourceNotAGraph,
     SourceUnavailable,
 )
-from wake_bridge.ports.change_log import EdgeRow
+from wake_bridge.ports.change_log import IDENTITY_LABELS, EdgeRow
 from wake_bridge.storage.graph.access import (
     HEAVIEST,
     REINFORCEMENT,
@@ -201,7 +201,9 @@ class GraphFile:
             node = stored_or_none(data)
             return Node(text(node_id), label, dict(node.properties)) if node and node.label == label else None
 
-        return sorted(walk(self, "data GLOB ?", labelled, f"*{label}*"), key=lambda node: node.id)
+        # '@' to just before 'A': a range of the primary key instead of a walk through all nodes
+        where = "id >= '@' AND id < 'A' AND data GLOB ?" if label in IDENTITY_LABELS else "data GLOB ?"
+        return sorted(walk(self, where, labelled, f"*{label}*"), key=lambda node: node.id)
 
     def edges(self, kind: str, *, source: str | None = None, target: str | None = None) -> list[EdgeRow]:
         """All edges of a type, of a source or a target if given; oldest first. Properties that cannot be read are none."""

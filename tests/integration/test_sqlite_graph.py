@@ -123,6 +123,37 @@ def test_a_backlog_is_not_looked_for_row_by_row(core: MemoryCore, graph: SqliteG
     assert reads_of_this_process() - before < 8_000
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts a process's reads")
+@pytest.mark.parametrize(("written", "limit"), [("node", 1000), ("edge", 200)])
+def test_a_page_does_not_read_what_others_added(core: MemoryCore, graph: SqliteGraph, written: str, limit: int) -> None:
+    """A row alone, behind an old node that is written again and again; a full page of which only the last row is of a node."""
+    for number in range(100):
+        core.put(f"MEMORY:{number}", "AGENT_MEMORY", {"text": "." * 50_000})
+    core.link(A, B, "KNOWS", {})
+    for _ in range(8 if written == "node" else limit + 7):
+        core.touch(A) if written == "node" else core.touch_edges(A)
+    core.identity("@d")
+    since = core.tip() - (1 if written == "node" else limit)
+    before = reads_of_this_process()
+    entries, _ = read_all(graph, since, limit)
+    assert reads_of_this_process() - before < 200
+    assert [entry.entity_id for entry in entries] == ["@d"]
+
+
+def test_a_log_that_ignores_case_hides_nobody(core: MemoryCore, graph: SqliteGraph) -> None:
+    """A node that is no news does not dismiss another one, whose name differs in case only."""
+    core.sql("DROP TABLE GraphLog")
+    core.sql(
+        "CREATE TABLE GraphLog(log_id INTEGER PRIMARY KEY, entity_id TEXT COLLATE NOCASE NOT NULL, entity_type TEXT NOT NULL)"
+    )
+    core.noise(1)
+    since = core.tip()
+    core.identity("@D")
+    core.put("@d", "AGENT_MEMORY", {})
+    entries, _ = read_all(graph, since, limit=2)
+    assert [entry.entity_id for entry in entries] == ["@D"]
+
+
 def reads_of_this_process() -> int:
     counts = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
     return int(counts["syscr"])

@@ -82,19 +82,20 @@ _NEWS: Final = f"""
     END
 """
 _RELEVANT: Final = f"{_NEWS} ORDER BY g.log_id"
-# what a page added lies side by side in its table, unless that is more than the page has: what is no news there is not looked for by id
+# what a page added lies side by side in its table, unless that is more than the page has: what is no news there is not looked for by id;
+# the log may take names for one that are two nodes
 _PAGE: Final = f"""{_NEWS}
-    AND (g.entity_type <> 'nodes' OR (g.entity_id IN (
+    AND (g.entity_type <> 'nodes' OR (g.entity_id COLLATE BINARY IN (
         SELECT n.id FROM Nodes n WHERE n.rowid > ?3 AND n.rowid <= ?4 AND ?4 - ?3 <= ?7 AND ({_NODE_IS_NEWS}) IS NOT TRUE
     )) IS NOT TRUE)
-    AND (g.entity_type <> 'edges' OR (g.entity_id IN (
+    AND (g.entity_type <> 'edges' OR (g.entity_id COLLATE BINARY IN (
         SELECT e.id FROM Edges e WHERE e.rowid > ?5 AND e.rowid <= ?6 AND ?6 - ?5 <= ?7 AND ({_EDGE_IS_NEWS}) IS NOT TRUE
     )) IS NOT TRUE)
     ORDER BY g.log_id
 """  # noqa: S608 - ours
-# how far a table had grown at a row of the log: what was added last is among the few rows before
+# how far a table had grown at a row of the log: what was added last is among the few rows before, or nobody knows
 _NEWEST: Final = """
-    (SELECT COALESCE(MAX(rowid), 0) FROM {table} WHERE id IN (
+    (SELECT MAX(rowid) FROM {table} WHERE id IN (
         SELECT entity_id FROM GraphLog WHERE log_id > {upto} - 8 AND log_id <= {upto} AND entity_type = '{kind}'))
 """
 _ADDED: Final = "SELECT " + ", ".join(
@@ -147,7 +148,7 @@ class SqliteGraph:
             )
             if not examined:
                 return Page((), (), cursor, "", 0)
-            found = unless_too_large(lambda: self._page(cursor, last, limit))
+            found = unless_too_large(lambda: self._page(cursor, last, examined, limit))
             rows, are_all = found or self._row_by_row(cursor, last)
             upto = LogId(last if are_all else rows[-1][0])
             fingerprint = self.fingerprint_at(upto)
@@ -334,8 +335,11 @@ class SqliteGraph:
         found = node_at(self._source, node_id)
         return message_or_none(self._source, node_id, found[1]) if found else None
 
-    def _page(self, cursor: LogId, last: LogId, limit: int) -> tuple[Rows, bool]:
+    def _page(self, cursor: LogId, last: LogId, examined: int, limit: int) -> tuple[Rows, bool]:
         """The relevant rows of a page, as `query_within` answers them."""
+        if examined < limit:
+            # few rows are found by id at once, and what lies between two of them may be the whole graph
+            return self._source.query_within(PAGE_BYTES, self._rows_with(_RELEVANT), cursor, last)
         added, *_ = self._source.query(_ADDED, cursor, last)
         return self._source.query_within(PAGE_BYTES, self._rows_with(_PAGE), cursor, last, *added, limit)
 

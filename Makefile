@@ -25,7 +25,7 @@ demo: $(STAMP)        ## one row in a graph becomes one wake in a pane, before y
 	$(BIN)/wake-bridge demo
 
 test: $(COMPILED)     ## unit, contract, integration, end to end; spread as tests/spread.py says
-	$(BIN)/pytest -n 6 --dist loadscope --no-loadscope-reorder
+	$(BIN)/pytest -n 9 --dist loadscope --no-loadscope-reorder
 
 quick: $(STAMP)       ## the inner loop: what waits for no pane
 	$(BIN)/pytest -q -n 3 --dist worksteal tests/unit

@@ -152,11 +152,17 @@ def test_what_joins_may_be_for_a_receiver_unless_another_host_drives_it(
     assert len(taken) == looks
 
 
-@pytest.mark.parametrize("reason", [HoldReason.LOOP, HoldReason.ACTIVE])
+@pytest.mark.parametrize(
+    ("reason", "is_joined", "has_receiver"),
+    [(HoldReason.LOOP, True, False), (HoldReason.ACTIVE, False, False), (HoldReason.ACTIVE, True, True)],
+)
 def test_what_changes_while_a_delivery_is_judged_brings_its_next_look_forward(
-    ledger: LedgerStore, reason: HoldReason
+    ledger: LedgerStore,
+    reason: HoldReason,
+    is_joined: bool,
+    has_receiver: bool,
 ) -> None:
-    """A look that began before cannot know it, and its hold would wait for an old look: a person's word in a loop, a `resume`."""
+    """A look that began before cannot know it, and its hold would wait for an old look: a person's word in a loop, a `resume`, mail for a receiver."""
     now = SteadyClock().now()
     new_id = counted_ids()
     opened = open_delivery(ledger, sample_event(1, window=0, matched_at=now), new_id=new_id, now=now)
@@ -166,7 +172,7 @@ def test_what_changes_while_a_delivery_is_judged_brings_its_next_look_forward(
     has_looked_again = asyncio.Event()
 
     async def a_change_of(delivery: Delivery) -> None:
-        if reason is not HoldReason.LOOP:
+        if not is_joined:
             deliverer.look_at(delivery.identity)
             return
         advance(ledger, sample_event(2, window=0, matched_at=now), now=now)
@@ -185,7 +191,8 @@ def test_what_changes_while_a_delivery_is_judged_brings_its_next_look_forward(
                 has_looked_again.set()
             return ledger.hold(delivery, held, now)
 
-    deliverer = Deliverer(ledger, cast("Any", SlowGate()), Current(EngineSettings()), SteadyClock(), new_id)
+    gate = cast("Any", SlowGate())
+    deliverer = Deliverer(ledger, gate, Current(EngineSettings()), SteadyClock(), new_id, lambda _: has_receiver)
 
     async def scenario() -> None:
         loop = asyncio.create_task(deliverer.run())

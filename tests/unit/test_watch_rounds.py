@@ -194,6 +194,15 @@ def test_whom_another_host_drives_is_not_looked_for_in_haste() -> None:
     assert scene.adapter.resolved["ada"] == 4
 
 
+def test_what_changes_at_an_agent_that_another_host_drives_is_told_where_something_waits() -> None:
+    """A person sends or clears the text that was left in its composer here: what waits for that is looked at soon."""
+    scene = Scene([ADA])
+    scene.waiting = scene.driven_elsewhere = {ADA}
+    scene.adapter.agents["ada"] = ImaginedAgent()
+    scene.rounds(1)
+    assert scene.told == [ADA]
+
+
 def test_who_has_moved_no_longer_lives_where_it_was_seen_and_is_found_in_the_next_round() -> None:
     """After `bind` and `unbind` the former place speaks for nobody, not until it is resolved again anyway."""
     scene = Scene([ADA, Identity("@ben")])

@@ -181,11 +181,7 @@ class Deliverer:
         now = self._clock.now()
         for joined in self._ledger.gather(now, self._new_id):
             self._joins[joined.identity] += 1
-            if joined.hold is None or joined.hold.cause is Cause.OTHER_HOST:
-                # that host drives its receivers too
-                continue
-            # what joins may be for a receiver, whatever keeps the agent's own
-            if joined.hold.reason in ENDED_BY_JOINING or self._has_receiver(joined.identity):
+            if self._ends_by_joining(joined):
                 self._ledger.look_at_once(joined.identity, now)
         due = self._ledger.due(now, self._lanes.keys())
         for delivery in due if self._other_hosts is None else self._other_hosts.hold(due):
@@ -220,8 +216,8 @@ class Deliverer:
             try:
                 after = await self._gate.take(delivery, patient=False)
                 # it was judged by what was so before, and its hold says when to look by that
-                ends = after.hold is not None and after.hold.reason in ENDED_BY_JOINING
-                if looks != self._looks_at(identity) or (ends and joins != self._joins[identity]):
+                has_joined = joins != self._joins[identity] and self._ends_by_joining(after)
+                if has_joined or looks != self._looks_at(identity):
                     self._ledger.look_at_once(identity, self._clock.now())
             except StaleLease:
                 self._log.info("stale_lease", delivery=delivery.id)
@@ -231,6 +227,13 @@ class Deliverer:
             except Exception:  # noqa: BLE001 - one target's trouble must not stop the others
                 self._log.exception("lane_failed", delivery=delivery.id, agent=delivery.identity)
                 await asyncio.sleep(self._current.settings.relook_min_ms / 1000)
+
+    def _ends_by_joining(self, delivery: Delivery) -> bool:
+        # nothing joins a LOCKED one; another host that drives the identity drives its receivers too
+        if delivery.state is DeliveryState.LOCKED or delivery.hold is None or delivery.hold.cause is Cause.OTHER_HOST:
+            return False
+        # what joins may be for a receiver, whatever keeps the agent's own
+        return delivery.hold.reason in ENDED_BY_JOINING or self._has_receiver(delivery.identity)
 
     def _looks_at(self, identity: Identity) -> int:
         return self._looks[identity] + self._looks[None]

@@ -71,7 +71,7 @@ class Watch:
         told: what programs inside the harness have told of an identity's agent just now.
         said: what the graph says of how an identity's agent stands.
         memory: where it is written down in which pane an identity was found; None for one who only looks.
-        driven_elsewhere: whether another host drives an identity; then nothing waits for its agent here.
+        driven_elsewhere: whether another host drives an identity; then its agent is not looked for here in haste.
     """
 
     def __init__(
@@ -263,9 +263,10 @@ class Watch:
 
     async def round(self) -> None:
         """One survey of all watched places. What hangs is left behind, and goes on beside the next rounds."""
+        waiting = self._waiting()
         # most of what waits on a graph of many hosts is for agents of others
-        waiting = {one for one in self._waiting() if not self._driven_elsewhere(one)}
-        turns = self._schedule.next_newcomers() if self._schedule.is_planned else self._plan(waiting)
+        sought = {one for one in waiting if not self._driven_elsewhere(one)}
+        turns = self._schedule.next_newcomers() if self._schedule.is_planned else self._plan(sought)
         known, others = [one for one in turns if one in self._tracks], [one for one in turns if one not in self._tracks]
         if others:
             await self._patiently(self._locate_all(others))

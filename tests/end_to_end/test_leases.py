@@ -286,6 +286,7 @@ def test_what_one_host_alone_knows_of_is_told_there_and_comes_once_the_agent_is_
 def test_an_agent_that_lives_on_another_host_is_no_fault_here_and_one_that_is_being_moved_says_so(hosts: Hosts) -> None:
     """To bind a pane here to it would be the wrong thing; and while it is kept free for a host, nobody is about to wake it."""
     first, second = hosts.first, hosts.second
+    hosts.anew(*hosts.both(), {})
     first.world.agent("there")
     first.sandbox.enlist("@there", "there")
     first.sandbox.waits_for(lambda: hosts.owner("@there") == first.name, what="its lease")

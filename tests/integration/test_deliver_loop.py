@@ -15,7 +15,7 @@ from wake_bridge.domain.delivery import Delivery, Hold, HoldReason, Outcome, Pro
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.receivers import PUSH
-from wake_bridge.engine.deliver.delivery_loop import PASSES_APART, Deliverer
+from wake_bridge.engine.deliver.delivery_loop import Deliverer
 from wake_bridge.engine.settings import Current, EngineSettings
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.clock import SteadyClock
@@ -143,7 +143,8 @@ def test_what_joins_may_be_for_a_receiver_unless_another_host_drives_it(
         async with asyncio.timeout(HUNG):
             while len(ledger.event_ids_of(opened.id)) < 2:  # noqa: ASYNC110 - the loop beside this takes it in
                 await asyncio.sleep(0.01)
-        await asyncio.sleep(4 * PASSES_APART)
+        # the pass that takes it in begins the look, if there is one
+        await deliverer.drain(HUNG)
         loop.cancel()
         await asyncio.wait({loop})
 

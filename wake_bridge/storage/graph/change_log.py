@@ -82,8 +82,8 @@ _NEWS: Final = f"""
     END
 """
 _RELEVANT: Final = f"{_NEWS} ORDER BY g.log_id"
-# what a page added lies side by side in its table, unless that is more than the page has: what is no news there is not looked for by id;
-# the log may take names for one that are two nodes
+# what a page added lies side by side in its table: what is no news there is not looked for by id. A range longer than the page is
+# left alone, and ids are compared to the byte, for the log's own collation may take two of them for one
 _PAGE: Final = f"""{_NEWS}
     AND (g.entity_type <> 'nodes' OR (g.entity_id COLLATE BINARY IN (
         SELECT n.id FROM Nodes n WHERE n.rowid > ?3 AND n.rowid <= ?4 AND ?4 - ?3 <= ?7 AND ({_NODE_IS_NEWS}) IS NOT TRUE
